@@ -1,0 +1,17 @@
+"""The one error a user meets: it says what was given, what was expected, and what to try."""
+
+
+class XDError(ValueError):
+    """Bad input to xdops.
+
+    >>> raise XDError("a signal of length 300", "at most 256, the operation's size", "crop it, or convert at 300")
+    Traceback (most recent call last):
+    xdops.errors.XDError: given a signal of length 300; expected at most 256, the operation's size; try: ...
+    """
+
+    def __init__(self, given: str, expected: str, hint: str) -> None:
+        self.given, self.expected, self.hint = given, expected, hint
+        super().__init__(f"given {given}; expected {expected}; try: {hint}")
+
+    def __reduce__(self) -> tuple[type["XDError"], tuple[str, str, str]]:
+        return XDError, (self.given, self.expected, self.hint)

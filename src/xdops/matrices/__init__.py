@@ -1,0 +1,43 @@
+"""Butterflies, K-matrices and the special matrices they hold. Needs torch alone."""
+
+from xdops.matrices.butterfly import Butterfly
+from xdops.matrices.kmatrix import KMatrix
+from xdops.matrices.kronecker import Kronecker
+from xdops.matrices.learnable import LearnableKMatrix
+from xdops.matrices.plan import MatrixPlan, plan_matrix
+from xdops.matrices.radices import MAX_RADIX, default_radices, digit_reversal, smooth_size
+from xdops.matrices.sparse import sparse
+from xdops.matrices.special import (
+    dft,
+    diagonal,
+    identity,
+    inverse_dft,
+    permutation,
+    random_gaussian,
+    random_unitary,
+    zero,
+)
+from xdops.matrices.structured import StructuredMatrix
+
+__all__ = [
+    "MAX_RADIX",
+    "Butterfly",
+    "KMatrix",
+    "Kronecker",
+    "LearnableKMatrix",
+    "MatrixPlan",
+    "StructuredMatrix",
+    "default_radices",
+    "dft",
+    "diagonal",
+    "digit_reversal",
+    "identity",
+    "inverse_dft",
+    "permutation",
+    "plan_matrix",
+    "random_gaussian",
+    "random_unitary",
+    "smooth_size",
+    "sparse",
+    "zero",
+]

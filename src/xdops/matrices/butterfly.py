@@ -1,0 +1,149 @@
+"""One butterfly: a product of sparse factors, factor j mixing r_j entries that are s_j = r_1...r_{j-1} apart.
+
+Factor j views a vector as (n/(r_j s_j), r_j, s_j) and multiplies the middle index by its own r_j x r_j matrix at every
+(block, offset). Increasing stride applies factor 1 first, decreasing stride factor q.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from xdops.errors import XDError
+from xdops.matrices.merge import merge
+from xdops.matrices.pairs import check_floating, to_complex, to_pairs
+from xdops.matrices.radices import check_radices, strides_of
+from xdops.matrices.structured import StructuredMatrix
+
+
+class Butterfly(StructuredMatrix):
+    """`values` (n * sum(radices), 2): all factors in order of stride, each (blocks, stride, r, r), as real pairs."""
+
+    depth = 1
+
+    def __init__(self, values: Tensor, radices: Sequence[int], increasing: bool) -> None:
+        n = 1
+        for r in radices:
+            n *= r
+        check_floating(values.dtype, "butterfly values")
+        self.n, self.radices, self.increasing = n, check_radices(n, radices), increasing
+        if values.shape != (self.entries(radices), 2):
+            raise XDError(
+                f"butterfly values of shape {tuple(values.shape)} for radices {tuple(radices)}",
+                f"shape {(self.entries(radices), 2)}: n * sum(radices) complex numbers as pairs",
+                "Butterfly.from_factors",
+            )
+        self.values = values
+
+    @staticmethod
+    def entries(radices: Sequence[int]) -> int:
+        """How many complex numbers a butterfly of these radices holds."""
+        n = 1
+        for r in radices:
+            n *= r
+        return n * sum(radices)
+
+    @classmethod
+    def from_factors(cls, factors: Sequence[Tensor], increasing: bool, dtype: torch.dtype | None = None) -> "Butterfly":
+        """From complex factors (blocks, stride, r, r) in order of stride."""
+        values = torch.cat([to_pairs(factor).reshape(-1, 2) for factor in factors])
+        return cls(values if dtype is None else values.to(dtype), [f.shape[-1] for f in factors], increasing)
+
+    @property
+    def factors(self) -> list[Tensor]:
+        """Complex views of the factors, in order of stride: (blocks, stride, r, r) each."""
+        parts = to_complex(self.values).split([self.n * r for r in self.radices])
+        return [
+            part.view(self.n // (r * s), s, r, r)
+            for part, r, s in zip(parts, self.radices, strides_of(self.radices), strict=True)
+        ]
+
+    @property
+    def num_parameters(self) -> int:
+        return self.values.numel()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
+
+    def _transpose(self) -> "Butterfly":
+        return Butterfly.from_factors([f.mT for f in self.factors], not self.increasing, self.dtype)
+
+    def _conj(self) -> "Butterfly":
+        sign = torch.tensor([1, -1], dtype=self.values.dtype, device=self.values.device)
+        return Butterfly(self.values * sign, self.radices, self.increasing)
+
+    def scale_rows(self, diagonal: Tensor) -> "Butterfly":
+        """diag(d) B: into the factor applied last."""
+        factors = self.factors
+        j = len(factors) - 1 if self.increasing else 0
+        blocks, stride, r, _ = factors[j].shape
+        factors[j] = factors[j] * diagonal.reshape(blocks, r, stride).transpose(1, 2)[..., None]
+        return Butterfly.from_factors(factors, self.increasing, self.dtype)
+
+    def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
+        if rows is not None and len(rows) < columns:  # fewer rows than columns: build from the transposed side
+            prefix = int(rows.max()) + 1
+            transposed = [f.mT for f in self.factors]
+            return merge(transposed, not self.increasing, prefix)[0, 0].mT[rows, :columns]
+        dense = merge(self.factors, self.increasing, columns)[0, 0]
+        return dense if rows is None else dense[rows]
+
+    def _staged(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        dtype = torch.promote_types(to_complex(self.values[:1]).dtype, x.dtype)
+        wanted = None if rows is None else tuple(rows.tolist())
+        groups = active_groups(self.radices, self.increasing, x.shape[-1], wanted)
+        x = torch.nn.functional.pad(x.to(dtype), (0, self.n - x.shape[-1]))
+        pairs = list(zip(self.factors, groups, strict=True))
+        for factor, group in pairs if self.increasing else reversed(pairs):
+            x = _apply_factor(factor.to(dtype), x, group)
+        return x if rows is None else x[..., rows]
+
+
+def _apply_factor(factor: Tensor, x: Tensor, groups: Tensor | None) -> Tensor:
+    """y[b,i,o] = sum_l T[b,o,i,l] x[b,l,o], at all (block, offset) or only at the given ones, zero elsewhere."""
+    blocks, stride, r, _ = factor.shape
+    shaped = x.unflatten(-1, (blocks, r, stride)).transpose(-1, -2)  # (..., b, o, l)
+    if groups is None:
+        y = torch.einsum("boil,...bol->...boi", factor, shaped)
+    else:
+        part = torch.einsum("gil,...gl->...gi", factor.flatten(0, 1)[groups], shaped.flatten(-3, -2)[..., groups, :])
+        y = part.new_zeros(*x.shape[:-1], blocks * stride, r).index_copy(-2, groups, part)
+        y = y.unflatten(-2, (blocks, stride))
+    return y.transpose(-1, -2).flatten(-3)
+
+
+@lru_cache(maxsize=1024)
+def active_groups(
+    radices: tuple[int, ...], increasing: bool, columns: int, rows: tuple[int, ...] | None
+) -> tuple[Tensor | None, ...]:
+    """Per factor, the (block, offset) groups that both the first `columns` inputs and the wanted rows can reach; None is all."""
+    n, count = 1, len(radices)
+    for r in radices:
+        n *= r
+    if columns == n and rows is None:
+        return (None,) * count
+    order = range(count) if increasing else range(count - 1, -1, -1)
+    reached = torch.arange(n) < columns
+    needed = torch.ones(n, dtype=torch.bool) if rows is None else torch.zeros(n, dtype=torch.bool)
+    if rows is not None:
+        needed[list(rows)] = True
+    strides = strides_of(radices)
+
+    def spread(mask: Tensor, j: int) -> tuple[Tensor, Tensor]:
+        """The groups of factor j that the mask touches, and all positions of those groups."""
+        shaped = mask.view(-1, radices[j], strides[j])
+        touched = shaped.any(dim=1)
+        return touched.flatten(), touched[:, None, :].expand_as(shaped).flatten()
+
+    forward, backward = {}, {}
+    for j in order:
+        forward[j], reached = spread(reached, j)
+    for j in reversed(order):
+        backward[j], needed = spread(needed, j)
+    groups: list[Tensor | None] = []
+    for j in range(count):
+        both = forward[j] & backward[j]
+        groups.append(None if bool(both.all()) else both.nonzero().flatten())
+    return tuple(groups)

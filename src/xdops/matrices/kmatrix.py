@@ -1,0 +1,83 @@
+"""K-matrices: products of butterflies of alternating direction. Their number is the depth."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from xdops.errors import XDError
+from xdops.matrices.butterfly import Butterfly
+from xdops.matrices.structured import StructuredMatrix
+
+
+class KMatrix(StructuredMatrix):
+    """B_d ... B_2 B_1. `butterflies` are listed in the order they are applied: the first touches the input.
+
+    A product of two K-matrices keeps every butterfly as it is, so that depths add; directions alternate within each operand.
+    """
+
+    def __init__(self, butterflies: Sequence[Butterfly]) -> None:
+        sizes = {b.n for b in butterflies}
+        if len(sizes) != 1:
+            raise XDError(f"butterflies of sizes {sorted(sizes)}", "at least one, all of one size", "xdops.matrices.identity(n)")
+        self.butterflies = tuple(butterflies)
+        self.n = self.butterflies[0].n
+        self.depth = len(self.butterflies)
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(b.num_parameters for b in self.butterflies)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.butterflies[0].dtype
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        """The radices of the butterfly applied last."""
+        return self.butterflies[-1].radices
+
+    def _transpose(self) -> "KMatrix":
+        return KMatrix([b.transpose() for b in reversed(self.butterflies)])
+
+    def _conj(self) -> "KMatrix":
+        return KMatrix([b.conj() for b in self.butterflies])
+
+    def _staged(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        for b in self.butterflies[:-1]:
+            x = b._staged(x, None)
+        return self.butterflies[-1]._staged(x, rows)
+
+    def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
+        if self.depth == 1:
+            return self.butterflies[0]._dense(columns, rows)
+        dense = self.butterflies[0]._dense(columns, None)
+        for b in self.butterflies[1:-1]:
+            dense = b._dense(self.n, None) @ dense
+        return self.butterflies[-1]._dense(self.n, rows) @ dense
+
+    def __matmul__(self, other: "KMatrix") -> "KMatrix":
+        """The product self @ other, which applies `other` first; depths add."""
+        if not isinstance(other, KMatrix):
+            return NotImplemented
+        if other.n != self.n:
+            raise XDError(f"K-matrices of sizes {self.n} and {other.n}", "equal sizes", "make both the larger size")
+        return KMatrix((*other.butterflies, *self.butterflies))
+
+    def scale_rows(self, diagonal: Tensor) -> "KMatrix":
+        """diag(d) K, at the same depth."""
+        self._check_diagonal(diagonal)
+        return KMatrix((*self.butterflies[:-1], self.butterflies[-1].scale_rows(diagonal)))
+
+    def scale_columns(self, diagonal: Tensor) -> "KMatrix":
+        """K diag(d), at the same depth."""
+        self._check_diagonal(diagonal)
+        return self.transpose().scale_rows(diagonal).transpose()
+
+    def _check_diagonal(self, diagonal: Tensor) -> None:
+        if diagonal.shape != (self.n,):
+            raise XDError(f"a diagonal of shape {tuple(diagonal.shape)}", f"shape ({self.n},)", "one entry per row")
+
+    def to(self, dtype: torch.dtype) -> "KMatrix":
+        """The same matrix with its pairs in another real dtype."""
+        return KMatrix([Butterfly(b.values.to(dtype), b.radices, b.increasing) for b in self.butterflies])

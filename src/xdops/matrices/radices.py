@@ -1,0 +1,83 @@
+"""Sizes and their radices: n = r1 r2 ... rq, digits of an index, digit reversal.
+
+Factor j of a butterfly has radix r_j and stride s_j = r_1 ... r_{j-1}; an index is t = sum_j d_j s_j with 0 <= d_j < r_j.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from xdops.errors import XDError
+
+#: Largest radix used when xdops chooses a size or factors one by itself: 34 = 2*17 and 85 = 5*17 are still smooth.
+MAX_RADIX = 17
+
+
+def prime_factors(n: int) -> tuple[int, ...]:
+    """The primes of n in increasing order, with multiplicity."""
+    primes, p = [], 2
+    while p * p <= n:
+        while n % p == 0:
+            primes.append(p)
+            n //= p
+        p += 1
+    return (*primes, n) if n > 1 else tuple(primes)
+
+
+def default_radices(n: int, max_radix: int = MAX_RADIX) -> tuple[int, ...]:
+    """The prime factorisation of n (all 2 for a power of two), refused where a prime exceeds `max_radix`."""
+    if n < 1:
+        raise XDError(f"size {n}", "a positive size", "pass the length of the signal")
+    radices = prime_factors(n) or (1,)
+    if radices[-1] > max_radix:
+        raise XDError(
+            f"size {n}, whose largest prime factor is {radices[-1]}",
+            f"a size that factors into radices of at most {max_radix}",
+            f"size {smooth_size(n, max_radix)}, or max_radix={radices[-1]}",
+        )
+    return radices
+
+
+def check_radices(n: int, radices: Sequence[int]) -> tuple[int, ...]:
+    """`radices` as a tuple, refused unless their product is n."""
+    if math.prod(radices) != n or any(r < 1 for r in radices) or not radices:
+        raise XDError(
+            f"radices {tuple(radices)} for size {n}",
+            f"positive integers with product {n}",
+            f"radices={prime_factors(n) or (1,)}",
+        )
+    return tuple(radices)
+
+
+def smooth_size(at_least: int, max_radix: int = MAX_RADIX) -> int:
+    """The smallest n >= `at_least` with no prime factor above `max_radix`."""
+    n = max(1, at_least)
+    while n > 1 and prime_factors(n)[-1] > max_radix:
+        n += 1
+    return n
+
+
+def strides_of(radices: Sequence[int]) -> tuple[int, ...]:
+    """s_j = r_1 ... r_{j-1}."""
+    strides, stride = [], 1
+    for r in radices:
+        strides.append(stride)
+        stride *= r
+    return tuple(strides)
+
+
+def digit_reversal(radices: Sequence[int]) -> Tensor:
+    """frequency[p]: which frequency the decreasing-stride DFT butterfly leaves at position p.
+
+    The digit of highest stride is the frequency's lowest digit. For all radices equal it is its own inverse.
+    """
+    n = math.prod(radices)
+    position = torch.arange(n)
+    frequency = torch.zeros(n, dtype=torch.long)
+    weight = 1
+    for r, s in zip(reversed(radices), reversed(strides_of(radices)), strict=True):
+        frequency += (position // s % r) * weight
+        weight *= r
+    return frequency
