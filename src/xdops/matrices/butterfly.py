@@ -55,8 +55,7 @@ class Butterfly(StructuredMatrix):
         """Complex views of the factors, in order of stride: (blocks, stride, r, r) each."""
         parts = to_complex(self.values).split([self.n * r for r in self.radices])
         return [
-            part.view(self.n // (r * s), s, r, r)
-            for part, r, s in zip(parts, self.radices, strides_of(self.radices), strict=True)
+            part.view(self.n // (r * s), s, r, r) for part, r, s in zip(parts, self.radices, strides_of(self.radices), strict=True)
         ]
 
     @property

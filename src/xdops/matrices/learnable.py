@@ -13,9 +13,7 @@ class LearnableKMatrix(nn.Module):
     def __init__(self, matrix: KMatrix, trained: bool = True) -> None:
         super().__init__()
         self.layout = tuple((b.radices, b.increasing) for b in matrix.butterflies)
-        self.values = nn.ParameterList(
-            nn.Parameter(b.values.detach().clone(), requires_grad=trained) for b in matrix.butterflies
-        )
+        self.values = nn.ParameterList(nn.Parameter(b.values.detach().clone(), requires_grad=trained) for b in matrix.butterflies)
 
     @property
     def matrix(self) -> KMatrix:

@@ -81,5 +81,8 @@ def route_from_inside(permutation: Sequence[int], radices: Sequence[int]) -> tup
 def _mirror(factor: Tensor, radices: Sequence[int], j: int) -> Tensor:
     """Factor j of these radices from its mirror image: blocks and offsets change places, their digits reversed."""
     lower, upper = tuple(radices[:j]) or (1,), tuple(radices[j + 1 :]) or (1,)
-    mirrored_blocks, mirrored_offsets = torch.argsort(digit_reversal(lower[::-1])), torch.argsort(digit_reversal(upper[::-1]))
+    mirrored_blocks, mirrored_offsets = (
+        torch.argsort(digit_reversal(lower[::-1])),
+        torch.argsort(digit_reversal(upper[::-1])),
+    )
     return factor[mirrored_blocks][:, mirrored_offsets].transpose(0, 1).contiguous()

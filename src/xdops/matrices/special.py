@@ -43,8 +43,8 @@ def dft(
     factors = []
     for r, s in zip(radices, strides_of(radices), strict=True):
         # Decimation in frequency inside a block of r*s: T[o,i,l] = w_{rs}^{i o} w_r^{i l}.
-        i, l, o = torch.arange(r), torch.arange(r), torch.arange(s)
-        turns = (i[None, :, None] * o[:, None, None] + i[None, :, None] * l[None, None, :] * s) % (r * s)
+        i, o = torch.arange(r), torch.arange(s)
+        turns = (i[None, :, None] * o[:, None, None] + i[None, :, None] * i[None, None, :] * s) % (r * s)
         block = torch.polar(torch.full(turns.shape, r**-scale, dtype=torch.float64), turns * (-2 * math.pi / (r * s)))
         factors.append(block.expand(n // (r * s), s, r, r))
     matrix = KMatrix([Butterfly.from_factors(factors, increasing=False, dtype=_real(dtype))])
@@ -87,7 +87,10 @@ def identity(
 def zero(n: int, depth: int = 1, radices: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> KMatrix:
     """The zero matrix."""
     return KMatrix(
-        [Butterfly(torch.zeros_like(b.values), b.radices, b.increasing) for b in identity(n, depth, radices, dtype=dtype).butterflies]
+        [
+            Butterfly(torch.zeros_like(b.values), b.radices, b.increasing)
+            for b in identity(n, depth, radices, dtype=dtype).butterflies
+        ]
     )
 
 
@@ -155,7 +158,9 @@ def _random(n: int, depth: int, radices: Sequence[int] | None, block, dtype: tor
     return KMatrix(
         [
             Butterfly.from_factors(
-                [block(n // (r * s), s, r, r) for r, s in zip(radices, strides_of(radices), strict=True)], d % 2 == 1, _real(dtype)
+                [block(n // (r * s), s, r, r) for r, s in zip(radices, strides_of(radices), strict=True)],
+                d % 2 == 1,
+                _real(dtype),
             )
             for d in range(depth)
         ]
@@ -167,5 +172,3 @@ def _real(dtype: torch.dtype | None) -> torch.dtype:
     if not dtype.is_floating_point:
         raise XDError(f"dtype {dtype}", "a real floating-point dtype", "torch.float32")
     return dtype
-
-

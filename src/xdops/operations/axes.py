@@ -1,0 +1,146 @@
+"""Where a layer's inputs, filter taps and outputs sit in one dimension of an operation's grid of n points.
+
+A layer computes y[t] = sum_j w_j x[t + q_j] over tap positions q_j. Reading all positions modulo n, it is one circular
+correlation of size n: inputs stand at columns 0, step, 2 step, ... of M, outputs are rows 0, stride, 2 stride, ... of K, and L knows the tap positions.
+"""
+
+from dataclasses import dataclass
+
+from xdops.errors import XDError
+from xdops.matrices.radices import MAX_RADIX, prime_factors, smooth_size
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs."""
+
+    size: int  # n
+    step: int = 1  # columns of M from one input to the next: a transposed convolution's stride
+    stride: int = 1  # rows of K from one output to the next
+    growth: int = 0  # outputs at stride 1, less the columns that the inputs span
+    pad: tuple[int, int] = (0, 0)  # explicit padding, for modes that zeros cannot give
+    wraps: bool = False  # a circular axis whose period is n itself: no padding, but inputs are exactly n long
+    wrap_pad: tuple[int, int] = (0, 0)  # the circular padding that a shorter input to a wrapping axis needs
+
+    def out(self, m: int) -> int:
+        return ((m - 1) * self.step + self.growth) // self.stride + 1
+
+    @property
+    def rows(self) -> slice:
+        return slice(0, self.size, self.stride)
+
+    def padding(self, m: int) -> tuple[int, int]:
+        """Explicit padding for an input of length m."""
+        return self.wrap_pad if self.wraps and m != self.size else self.pad
+
+    def check(self, m: int, dim: int) -> None:
+        """Refuse what does not fit, naming both sizes."""
+        low, high = self.padding(m)
+        need = (m + low + high - 1) * self.step + 1
+        if need > self.size:
+            padded = f" ({need} with its padding and spacing)" if need != m else ""
+            raise XDError(
+                f"an input of length {m}{padded} in spatial dimension {dim}",
+                f"at most {self.size}, the operation's size there",
+                "an operation made for the larger input, e.g. from_conv(conv, input_size=...)",
+            )
+        if self.out(m) < 1:
+            raise XDError(
+                f"an input of length {m} in spatial dimension {dim}",
+                f"at least {-(self.growth // self.step) + 1}, or there is no output",
+                "a longer input, or more padding",
+            )
+        if (self.out(m) - 1) * self.stride >= self.size:
+            raise XDError(
+                f"an input of length {m} in spatial dimension {dim}, with {self.out(m)} outputs at stride {self.stride}",
+                f"outputs within the operation's {self.size} rows",
+                f"size={(self.out(m) - 1) * self.stride + 1} or more",
+            )
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Tap j of k sits at position first + j * step (mod n)."""
+
+    count: int
+    first: int
+    step: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        ends = (self.first, self.first + (self.count - 1) * self.step)
+        return min(ends), max(ends)
+
+
+def least_size(taps: Taps, inputs: int, outputs: int) -> int:
+    """The smallest n for which reading positions modulo n changes nothing, for inputs at 0..inputs-1 and outputs at 0..outputs-1.
+
+    Positions t + q must miss all inputs whenever they are negative or past the last one.
+    """
+    low, high = taps.span
+    spread = high - low + 1 if abs(taps.step) > 1 else 1  # dilated taps are placed by a permutation: all distinct
+    return max(inputs - min(0, low), outputs + max(0, high), inputs, outputs, taps.count, spread)
+
+
+def choose_size(at_least: int, given: int | None, what: str) -> int:
+    """A given size, checked, or the next smooth one."""
+    if given is None:
+        return smooth_size(at_least)
+    if given < at_least:
+        raise XDError(
+            f"size {given}",
+            f"at least {at_least}, which {what} needs",
+            f"size={smooth_size(at_least)}, or None to choose",
+        )
+    return given
+
+
+def is_smooth(n: int) -> bool:
+    return n == 1 or prime_factors(n)[-1] <= MAX_RADIX
+
+
+def conv_axis(
+    m: int, kernel: int, stride: int, dilation: int, pad: tuple[int, int], mode: str, size: int | None, wrap: bool
+) -> tuple[Axis, Taps]:
+    """A convolution of m inputs; `wrap` is the paper's circular variant at the input's own size, whatever the mode."""
+    low, high = pad
+    growth = low + high - dilation * (kernel - 1)
+    if m < 1 or m + growth < 1:
+        raise XDError(
+            f"an input of length {m} for kernel {kernel}, dilation {dilation}, padding {pad}",
+            f"at least {max(1, 1 - growth)}",
+            "a larger input, a smaller kernel or more padding",
+        )
+    outputs = (m - 1 + growth) // stride * stride + 1
+    centred = Taps(kernel, -low, dilation)
+    if wrap:
+        n = choose_size(max(m, outputs, kernel, dilation * (kernel - 1) + 1 if dilation > 1 else 1), size, "the wrapped layer")
+        return Axis(n, stride=stride, growth=growth), centred
+    if mode == "circular":
+        fits = outputs <= m and is_smooth(m) and kernel <= m and (dilation == 1 or dilation * (kernel - 1) < m)
+        if size == m or (size is None and fits):
+            return Axis(m, stride=stride, growth=growth, wraps=True, wrap_pad=pad), centred
+    if mode == "zeros":
+        n = choose_size(least_size(centred, m, outputs), size, "this layer at every position")
+        return Axis(n, stride=stride, growth=growth), centred
+    plain = Taps(kernel, 0, dilation)
+    n = choose_size(least_size(plain, m + low + high, outputs), size, "this layer with its explicit padding")
+    return Axis(n, stride=stride, growth=growth, pad=pad), plain
+
+
+def conv_transpose_axis(
+    m: int, kernel: int, stride: int, dilation: int, pad: int, output_pad: int, size: int | None, wrap: bool
+) -> tuple[Axis, Taps]:
+    """A transposed convolution: y[t] = sum_j w_j X[t - j d + p] with X the inputs `stride` apart."""
+    growth = dilation * (kernel - 1) - 2 * pad + output_pad
+    inputs = (m - 1) * stride + 1
+    outputs = inputs + growth
+    if m < 1 or outputs < 1:
+        raise XDError(
+            f"an input of length {m} for a transposed kernel {kernel}, dilation {dilation}, padding {pad}",
+            "one that gives at least one output",
+            "a larger input or less padding",
+        )
+    taps = Taps(kernel, pad, -dilation)
+    least = max(inputs, outputs, kernel) if wrap else least_size(taps, inputs, outputs)
+    return Axis(choose_size(least, size, "this layer"), step=stride, growth=growth), taps

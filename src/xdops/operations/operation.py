@@ -1,0 +1,210 @@
+"""The XD-operation as a layer: its architecture a = (K, L, M, b, C), its weights w, and where inputs and outputs sit."""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
+from xdops.operations.axes import Axis
+from xdops.operations.definition import check_input, xd_operation
+
+#: The architecture parameters, by the paper's names.
+ARCHITECTURE = ("K", "L", "M", "b", "C")
+
+
+class XDOperation(nn.Module):
+    """Re((K_1 (x) ... (x) K_N) diag(C (L w + b)) (M_1 (x) ... (x) M_N) x) + bias, in 1, 2 or 3 dimensions.
+
+    K, L, M: one K-matrix per dimension. b: (n..., 2) or None for absent. C: (c_out, c_in/groups, 2) or None. `trained` names the
+    architecture parameters that learn; the others are fixed. weight: (c_out, c_in/groups, k...), with a trailing 2 if complex; with
+    `transposed_weight` its first two dimensions are laid out as in a transposed convolution, (c_in, c_out/groups, k...).
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[Axis],
+        weight: Tensor,
+        K: Sequence[KMatrix],
+        L: Sequence[KMatrix],
+        M: Sequence[KMatrix],
+        b: Tensor | None = None,
+        C: Tensor | None = None,
+        bias: Tensor | None = None,
+        groups: int = 1,
+        trained: Iterable[str] = ARCHITECTURE,
+        padding_mode: str = "zeros",
+        transposed_weight: bool = False,
+        complex_weight: bool = False,
+        weight_columns: Sequence[Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.axes = tuple(axes)
+        self.groups, self.padding_mode = groups, padding_mode
+        self.transposed_weight, self.complex_weight = transposed_weight, complex_weight
+        self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
+        self.bias = bias if bias is None or isinstance(bias, nn.Parameter) else nn.Parameter(bias)
+        self._check(K, L, M, b, C)
+        self.trained = frozenset(trained) & {
+            name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None
+        }
+        for name, matrices in (("K", K), ("L", L), ("M", M)):
+            setattr(self, name, nn.ModuleList(LearnableKMatrix(m, name in self.trained) for m in matrices))
+        for name, part in (("b", b), ("C", C)):
+            self.register_parameter(
+                name, None if part is None else nn.Parameter(part.detach().clone(), requires_grad=name in self.trained)
+            )
+        for i, columns in enumerate(weight_columns or ()):
+            self.register_buffer(f"weight_columns_{i}", columns)
+        self.places_weight = weight_columns is not None
+
+    K: nn.ModuleList
+    L: nn.ModuleList
+    M: nn.ModuleList
+    b: nn.Parameter | None
+    C: nn.Parameter | None
+
+    @classmethod
+    def from_conv(cls, conv: nn.Module, input_size: int | Sequence[int], **options: Any) -> "XDOperation":
+        """The XD-operation that is exactly this convolution at every position; see `warmstart.from_conv`."""
+        from xdops.operations.warmstart import from_conv
+
+        return from_conv(conv, input_size, **options)
+
+    def _check(self, K: Sequence[KMatrix], L: Sequence[KMatrix], M: Sequence[KMatrix], b: Tensor | None, C: Tensor | None) -> None:
+        dims = len(self.axes)
+        if not 1 <= dims <= 3:
+            raise XDError(f"{dims} dimensions", "1, 2 or 3", "one Axis per spatial dimension")
+        for name, matrices in (("K", K), ("L", L), ("M", M)):
+            if [m.n for m in matrices] != list(self.sizes):
+                raise XDError(
+                    f"{name} of sizes {[m.n for m in matrices]}",
+                    f"{list(self.sizes)}, one per axis",
+                    "dft(n, order='reversed')",
+                )
+        spatial = self.weight.dim() - 2 - int(self.complex_weight)
+        if spatial != dims:
+            raise XDError(
+                f"filters of shape {tuple(self.weight.shape)}",
+                f"{dims} spatial dimensions",
+                "(c_out, c_in/groups, k...)",
+            )
+        if any(k > n for k, n in zip(self.kernel_size, self.sizes, strict=True)):
+            raise XDError(
+                f"filters of size {self.kernel_size}",
+                f"at most {self.sizes}, the operation's size",
+                "a larger operation",
+            )
+        if b is not None and tuple(b.shape) != (*self.sizes, 2):
+            raise XDError(f"b of shape {tuple(b.shape)}", f"{(*self.sizes, 2)}: pairs over the grid", "torch.zeros(*sizes, 2)")
+        gates = (self.out_channels, self.in_channels // self.groups, 2)
+        if self.out_channels % self.groups or self.in_channels % self.groups:
+            raise XDError(
+                f"{self.in_channels} to {self.out_channels} channels in {self.groups} groups",
+                "channels divisible by groups",
+                "groups=1",
+            )
+        if C is not None and tuple(C.shape) != gates:
+            raise XDError(f"C of shape {tuple(C.shape)}", f"{gates}: pairs over channel pairs", "torch.ones(...)")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n per dimension."""
+        return tuple(a.size for a in self.axes)
+
+    @property
+    def depth(self) -> tuple[int, int, int]:
+        """Depths of K, L and M."""
+        return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
+
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        return tuple(self.weight.shape[2 : 2 + len(self.axes)])
+
+    @property
+    def in_channels(self) -> int:
+        return self.weight.shape[0] if self.transposed_weight else self.weight.shape[1] * self.groups
+
+    @property
+    def out_channels(self) -> int:
+        return self.weight.shape[1] * self.groups if self.transposed_weight else self.weight.shape[0]
+
+    @property
+    def filters(self) -> Tensor:
+        """The weights as (c_out, c_in/groups, k...), complex if they are, and placed where L expects them."""
+        w: Tensor = self.weight
+        if self.transposed_weight:
+            w = w.unflatten(0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
+        if self.complex_weight:
+            w = torch.view_as_complex(w)
+        if self.places_weight:
+            for i, n in enumerate(self.sizes):
+                columns: Tensor = getattr(self, f"weight_columns_{i}")
+                w = w.new_zeros(*w.shape[: 2 + i], n, *w.shape[3 + i :]).index_copy(2 + i, columns, w)
+        return w
+
+    def matrix(self, name: str) -> Kronecker:
+        """K, L or M as it is now."""
+        return Kronecker([m.matrix for m in getattr(self, name)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        check_input(x, self.in_channels, self.axes)
+        return self.evaluate(x, "dense")
+
+    def evaluate(self, x: Tensor, plan: str) -> Tensor:
+        """The definition, with its K-matrices multiplied as `plan` says."""
+        return xd_operation(
+            x, self.filters, self.matrix("K"), self.matrix("L"), self.matrix("M"), self.axes,
+            b=self.b, C=self.C, bias=self.bias, groups=self.groups, padding_mode=self.padding_mode, plan=plan,
+        )  # fmt: skip
+
+    def architecture(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Every architecture parameter that is present, trained or fixed, with its name."""
+        for name, parameter in self.named_parameters():
+            if name.split(".")[0] in ARCHITECTURE:
+                yield name, parameter
+
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """The architecture parameters that learn."""
+        return [p for name, p in self.architecture() if name.split(".")[0] in self.trained]
+
+    def weight_parameters(self) -> list[nn.Parameter]:
+        """Filters and output bias."""
+        arch = {id(p) for _, p in self.architecture()}
+        return [p for p in self.parameters() if id(p) not in arch]
+
+    def freeze(self, *names: str) -> "XDOperation":
+        """Fix architecture parameters by name (all of them without names)."""
+        return self._train(names, False)
+
+    def unfreeze(self, *names: str) -> "XDOperation":
+        """Let architecture parameters learn, by name (all of them without names)."""
+        return self._train(names, True)
+
+    def _train(self, names: Sequence[str], trained: bool) -> "XDOperation":
+        unknown = set(names) - set(ARCHITECTURE)
+        if unknown:
+            raise XDError(
+                f"architecture parameters {sorted(unknown)}",
+                f"some of {', '.join(ARCHITECTURE)}",
+                "op.freeze('K', 'b')",
+            )
+        chosen = set(names or ARCHITECTURE)
+        for name, parameter in self.architecture():
+            if name.split(".")[0] in chosen:
+                parameter.requires_grad_(trained)
+        present = {name.split(".")[0] for name, _ in self.architecture()} & chosen
+        self.trained = self.trained | present if trained else self.trained - present
+        return self
+
+    def copy(self) -> "XDOperation":
+        return copy.deepcopy(self)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_channels} -> {self.out_channels}, size={self.sizes}, kernel={self.kernel_size}, depth={self.depth}, "
+            f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
+        )

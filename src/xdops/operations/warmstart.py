@@ -1,0 +1,184 @@
+"""The warm start: an XD-operation that is exactly a given convolution, at every position, boundary included.
+
+PyTorch's convolution is a correlation, y[t] = sum_j w_j x[t + q_j]. With F the DFT and P digit reversal,
+M = P F / sqrt(n), K = (P F)^H / sqrt(n) and L = P conj(F) at the tap positions q_j give it, since then
+K diag(L w) M x = F^-1 diag(conj(F) w at q) F x. M and K are unitary and L has entries of modulus 1, so that w keeps its scale.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+from xdops.matrices import KMatrix, dft, digit_reversal, identity, permutation
+from xdops.matrices.pairs import check_floating
+from xdops.matrices.special import resolve_radices
+from xdops.operations.axes import Axis, Taps, conv_axis, conv_transpose_axis
+from xdops.operations.operation import XDOperation
+
+Depth = int | tuple[int, int, int] | None
+Presence = Literal["absent", "fixed", "trained"]
+
+_CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+def from_conv(
+    conv: nn.Module,
+    input_size: int | Sequence[int],
+    depth: Depth = None,
+    size: int | Sequence[int | None] | None = None,
+    boundary: Literal["exact", "wrap"] = "exact",
+    b: Presence = "absent",
+    C: Presence = "absent",
+    trained: Sequence[str] = ("K", "L", "M", "b", "C"),
+) -> XDOperation:
+    """The XD-operation equal to `conv` on inputs of `input_size` (and smaller ones), sharing its weight and bias.
+
+    depth: (K, L, M), one number for all, or None for the least that holds the layer. size: the operation's own size per
+    dimension, or None for the smallest smooth one. boundary "wrap" is the paper's cheaper variant, circular at the input's own
+    size whatever the padding.
+    """
+    if not isinstance(conv, (*_CONVS, *_TRANSPOSED)):
+        raise XDError(f"a {type(conv).__name__}", "a Conv1d/2d/3d or ConvTranspose1d/2d/3d", "xdops.named for other operations")
+    check_floating(conv.weight.dtype, "a weight")
+    dims = len(conv.kernel_size)
+    sizes_in = per_dimension(input_size, dims, "input_size")
+    sizes: Sequence[int | None] = (size,) * dims if size is None or isinstance(size, int) else tuple(size)
+    if len(sizes) != dims:
+        raise XDError(f"size {size}", f"{dims} numbers, or None", "size=None")
+    placed = [conv_geometry(conv, i, m, n, boundary == "wrap") for i, (m, n) in enumerate(zip(sizes_in, sizes, strict=True))]
+    axes, taps = [axis for axis, _ in placed], [t for _, t in placed]
+    depths = resolve_depth(depth, any(dilated(t) for t in taps))
+    op = XDOperation(
+        axes,
+        conv.weight,
+        *convolution_matrices(axes, taps, depths, conv.weight.dtype),
+        b=constant_b(axes, b, conv.weight.dtype),
+        C=constant_C(conv.out_channels, conv.in_channels // conv.groups, C, conv.weight.dtype),
+        bias=conv.bias,
+        groups=conv.groups,
+        trained=learned(trained, b, C),
+        padding_mode=conv.padding_mode,
+        transposed_weight=isinstance(conv, _TRANSPOSED),
+    )
+    return op.to(conv.weight.device)
+
+
+def per_dimension(value: int | Sequence[int], dims: int, what: str) -> tuple[int, ...]:
+    """One positive integer per dimension."""
+    values = (value,) * dims if isinstance(value, int) else tuple(value)
+    if len(values) != dims or any(not isinstance(v, int) or v < 1 for v in values):
+        raise XDError(f"{what} {value}", f"{dims} positive integers, the spatial sizes", f"{what}=x.shape[2:]")
+    return values
+
+
+def conv_geometry(conv: Any, i: int, m: int, size: int | None, wrap: bool) -> tuple[Axis, Taps]:
+    """Axis and taps of dimension i of any torch convolution."""
+    kernel, stride, dilation = conv.kernel_size[i], conv.stride[i], conv.dilation[i]
+    if isinstance(conv, _TRANSPOSED):
+        return conv_transpose_axis(m, kernel, stride, dilation, int(conv.padding[i]), conv.output_padding[i], size, wrap)
+    total = dilation * (kernel - 1)
+    if conv.padding == "valid":
+        pad = (0, 0)
+    elif conv.padding == "same":
+        pad = (total // 2, total - total // 2)
+    else:
+        pad = (conv.padding[i], conv.padding[i])
+    return conv_axis(m, kernel, stride, dilation, pad, str(conv.padding_mode), size, wrap)
+
+
+def dilated(taps: Taps) -> bool:
+    """Whether the taps need a permutation to reach their places."""
+    return taps.count > 1 and abs(taps.step) > 1
+
+
+def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]:
+    """The depth triple, refused where it cannot hold the layer."""
+    least = (1, 3, 1) if needs_permutation else (1, 1, 1)
+    given = least if depth is None else (depth,) * 3 if isinstance(depth, int) else tuple(depth)
+    if len(given) != 3 or any(d < 1 for d in given):
+        raise XDError(f"depth {depth}", "three positive integers, the depths of K, L and M", f"depth={least}")
+    if given[1] < least[1]:
+        raise XDError(
+            f"depth {given} for a dilated convolution",
+            f"at least {least}: dilation puts filter taps apart by a permutation, which takes two butterflies before the DFT in L",
+            f"depth={tuple(max(g, m) for g, m in zip(given, least, strict=True))}",
+        )
+    return given
+
+
+def convolution_matrices(
+    axes: Sequence[Axis], taps: Sequence[Taps], depth: tuple[int, int, int], dtype: torch.dtype
+) -> tuple[list[KMatrix], list[KMatrix], list[KMatrix]]:
+    """K, L, M of the warm start, one matrix per dimension."""
+    K, L, M = [], [], []
+    for axis, tap in zip(axes, taps, strict=True):
+        into = dft(axis.size, order="reversed", norm="ortho", dtype=torch.float64)
+        K.append(deepen_output(into.adjoint(), depth[0]).to(dtype))
+        L.append(filter_matrix(axis.size, tap, depth[1]).to(dtype))
+        M.append(deepen_input(into, depth[2]).to(dtype))
+    return K, L, M
+
+
+def filter_matrix(n: int, taps: Taps, depth: int) -> KMatrix:
+    """L: column j is the transform of a unit tap at its position, conj(F)[:, q_j], in digit-reversed order.
+
+    For taps next to each other a shift and a reflection suffice, at depth 1; taps apart are placed by a permutation.
+    """
+    fourier = dft(n, order="reversed", norm="backward", dtype=torch.float64)
+    if dilated(taps):
+        places = [(taps.first + j * taps.step) % n for j in range(taps.count)]
+        free = sorted(set(range(n)) - set(places))
+        source = [0] * n
+        for column, place in enumerate((*places, *free)):
+            source[place] = column
+        return fourier.conj() @ deepen_input(permutation(source, dtype=torch.float64), depth - 1)
+    oriented = fourier.conj() if taps.step > 0 else fourier
+    turns = digit_reversal(resolve_radices(n, None)) * taps.first % n
+    shift = torch.polar(torch.ones(n, dtype=torch.float64), turns * (2 * math.pi / n))
+    return deepen_input(oriented.scale_rows(shift), depth)
+
+
+def deepen_input(matrix: KMatrix, depth: int) -> KMatrix:
+    """The same matrix at a greater depth: identities applied before it, directions alternating."""
+    extra = depth - matrix.depth
+    if extra <= 0:
+        return matrix
+    first_is_increasing = matrix.butterflies[0].increasing ^ (extra % 2 == 1)
+    return matrix @ _identity_like(matrix, extra, first_is_increasing)
+
+
+def deepen_output(matrix: KMatrix, depth: int) -> KMatrix:
+    """The same matrix at a greater depth: identities applied after it, directions alternating."""
+    extra = depth - matrix.depth
+    if extra <= 0:
+        return matrix
+    return _identity_like(matrix, extra, not matrix.butterflies[-1].increasing) @ matrix
+
+
+def _identity_like(matrix: KMatrix, depth: int, increasing: bool) -> KMatrix:
+    return identity(matrix.n, depth, matrix.radices, "increasing" if increasing else "decreasing", matrix.dtype)
+
+
+def constant_b(axes: Sequence[Axis], presence: Presence, dtype: torch.dtype) -> Tensor | None:
+    """b = 0: what a convolution has."""
+    return None if presence == "absent" else torch.zeros(*(a.size for a in axes), 2, dtype=dtype)
+
+
+def constant_C(c_out: int, c_in: int, presence: Presence, dtype: torch.dtype) -> Tensor | None:
+    """C = 1: every output channel sees every input channel of its group."""
+    if presence == "absent":
+        return None
+    return torch.stack((torch.ones(c_out, c_in, dtype=dtype), torch.zeros(c_out, c_in, dtype=dtype)), dim=-1)
+
+
+def learned(trained: Sequence[str], b: Presence, C: Presence) -> set[str]:
+    """Which architecture parameters learn: the named ones, less a b or C that is to be fixed."""
+    for name, presence in (("b", b), ("C", C)):
+        if presence not in ("absent", "fixed", "trained"):
+            raise XDError(f"{name}={presence!r}", "'absent', 'fixed' or 'trained'", f"{name}='trained'")
+    return set(trained) - {name for name, presence in (("b", b), ("C", C)) if presence != "trained"}
