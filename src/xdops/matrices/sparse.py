@@ -1,9 +1,10 @@
 """Any matrix with at most n nonzeros as four butterflies: copy, permute (two), add up.
 
 Every nonzero gets a slot. A decreasing butterfly copies column c to the slots of its nonzeros, in column order; a routed
-permutation brings the slots into row order; an increasing butterfly adds the slots of a row up. Copying works without collisions whenever slots
-advance at least as fast as columns, that is, when no column up to the last one in use is empty, or when empty columns can be
-given a slot of their own. Otherwise neighbouring radices are merged until it works: fewer, larger blocks, the same depth.
+permutation brings the slots into row order; an increasing butterfly adds the slots of a row up. Copying works without
+collisions whenever slots advance at least as fast as columns, that is, when no column up to the last one in use is empty, or
+when empty columns can be given a slot of their own. Otherwise neighbouring radices are merged until it works: fewer, larger
+blocks, the same depth.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Where a layer's inputs, filter taps and outputs sit in one dimension of an operation's grid of n points.
 
 A layer computes y[t] = sum_j w_j x[t + q_j] over tap positions q_j. Reading all positions modulo n, it is one circular
-correlation of size n: inputs stand at columns 0, step, 2 step, ... of M, outputs are rows 0, stride, 2 stride, ... of K, and L knows the tap positions.
+correlation of size n: inputs stand at columns 0, step, 2 step, ... of M, outputs are rows 0, stride, 2 stride, ... of K, and L
+knows the tap positions.
 """
 
 from dataclasses import dataclass
