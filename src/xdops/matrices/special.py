@@ -45,7 +45,7 @@ def dft(
         # Decimation in frequency inside a block of r*s: T[o,i,l] = w_{rs}^{i o} w_r^{i l}.
         i, o = torch.arange(r), torch.arange(s)
         turns = (i[None, :, None] * o[:, None, None] + i[None, :, None] * i[None, None, :] * s) % (r * s)
-        block = torch.polar(torch.full(turns.shape, r**-scale, dtype=torch.float64), turns * (-2 * math.pi / (r * s)))
+        block = torch.polar(torch.full(turns.shape, r**-scale, dtype=torch.float64), turns.double() * (-2 * math.pi / (r * s)))
         factors.append(block.expand(n // (r * s), s, r, r))
     matrix = KMatrix([Butterfly.from_factors(factors, increasing=False, dtype=_real(dtype))])
     if order == "reversed":

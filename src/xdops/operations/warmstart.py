@@ -139,7 +139,7 @@ def filter_matrix(n: int, taps: Taps, depth: int) -> KMatrix:
         return fourier.conj() @ deepen_input(permutation(source, dtype=torch.float64), depth - 1)
     oriented = fourier.conj() if taps.step > 0 else fourier
     turns = digit_reversal(resolve_radices(n, None)) * taps.first % n
-    shift = torch.polar(torch.ones(n, dtype=torch.float64), turns * (2 * math.pi / n))
+    shift = torch.polar(torch.ones(n, dtype=torch.float64), turns.double() * (2 * math.pi / n))
     return deepen_input(oriented.scale_rows(shift), depth)
 
 
