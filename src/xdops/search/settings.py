@@ -1,0 +1,155 @@
+"""What a search is told: plain data, checked when made, saved as JSON beside every checkpoint."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from xdops.errors import XDError
+
+OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop"]
+ScheduleName = Literal["constant", "step", "cosine", "plateau"]
+Precision = Literal["32-true", "bf16-mixed", "64-true"]
+Accelerator = Literal["auto", "cpu", "cuda", "mps"]
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """One optimizer. momentum: SGD and RMSprop; betas: Adam and AdamW; alpha: RMSprop's decay; eps: all but SGD."""
+
+    name: OptimizerName = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
+    alpha: float = 0.99
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        _one_of("optimizer", self.name, OptimizerName)
+        _at_least("lr", self.lr, 0)
+        _at_least("momentum", self.momentum, 0)
+        _at_least("weight_decay", self.weight_decay, 0)
+        _at_least("eps", self.eps, 0)
+        if self.momentum and self.name in ("adam", "adamw"):
+            raise XDError(f"momentum={self.momentum} with {self.name}", "betas for Adam", f"betas=({self.momentum}, 0.999)")
+        if self.nesterov and (self.name != "sgd" or not self.momentum):
+            raise XDError("nesterov=True without momentum", "SGD with momentum", "name='sgd', momentum=0.9")
+
+
+@dataclass(frozen=True)
+class ScheduleSettings:
+    """The factor on every step size, by epoch.
+
+    step: at each milestone (below 1 a fraction of all epochs, else an epoch) the step size is multiplied by `factor`, one number or
+    one per milestone. cosine: from 1 down to `floor`. plateau: multiplied by `factor` whenever validation is worse than in each of the
+    last `patience` epochs.
+    """
+
+    name: ScheduleName = "constant"
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    factor: float | tuple[float, ...] = 0.1
+    floor: float = 0.0
+    patience: int = 3
+
+    def __post_init__(self) -> None:
+        _one_of("schedule", self.name, ScheduleName)
+        factors = self.factor if isinstance(self.factor, tuple) else (self.factor,)
+        for value in factors:
+            _at_least("factor", value, 0)
+        if isinstance(self.factor, tuple) and self.name == "step" and len(self.factor) != len(self.milestones):
+            raise XDError(
+                f"{len(self.factor)} factors for {len(self.milestones)} milestones",
+                "one per milestone, or one number",
+                "factor=0.1",
+            )
+        if isinstance(self.factor, tuple) and self.name == "plateau":
+            raise XDError(f"factor={self.factor} for a plateau schedule", "one number", "factor=0.1")
+        for value in self.milestones:
+            _at_least("milestones", value, 0)
+        _at_least("floor", self.floor, 0)
+        _at_least("patience", self.patience, 1)
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Joint training of weights and architecture.
+
+    batch_size: examples per forward pass over all processes together; `accumulate` of them make one step. The architecture follows
+    the weights' schedule from its own step size, and is frozen in the first `warmup` and the last `cooldown` epochs. clip: largest
+    gradient norm, of the weights and of the architecture each by itself, so that the backbone's own recipe stays what it was.
+    processes: data-parallel processes on this machine (one device each); under `torchrun` its number of processes.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    seed: int = 0
+    weights: OptimizerSettings = field(default_factory=lambda: OptimizerSettings("sgd", 0.1, 0.9))
+    architecture: OptimizerSettings = field(default_factory=lambda: OptimizerSettings("adam", 1e-3))
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    warmup: int = 0
+    cooldown: int = 0
+    clip: float | None = None
+    accumulate: int = 1
+    precision: Precision = "32-true"
+    accelerator: Accelerator = "auto"
+    processes: int = 1
+    eval_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulate", "processes"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("seed", "warmup", "cooldown"):
+            _at_least(name, getattr(self, name), 0)
+        if self.eval_batch_size is not None:
+            _at_least("eval_batch_size", self.eval_batch_size, 1)
+        if self.clip is not None and not self.clip > 0:
+            raise XDError(f"clip={self.clip}", "a positive norm, or None", "clip=1.0")
+        _one_of("precision", self.precision, Precision)
+        _one_of("accelerator", self.accelerator, Accelerator)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return _plain(dataclasses.asdict(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "SearchSettings":
+        """The settings that `to_dict` wrote."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        if set(data) - known:
+            raise XDError(f"search settings {sorted(set(data) - known)}", f"some of {sorted(known)}", "the version that wrote them")
+        parts = {"weights": OptimizerSettings, "architecture": OptimizerSettings, "schedule": ScheduleSettings}
+        values = {k: _tuples(v) if isinstance(v, dict) else v for k, v in data.items()}
+        return cls(**{k: parts[k](**v) if k in parts else v for k, v in values.items()})
+
+    def frozen(self, epoch: int) -> bool:
+        """Whether the architecture is frozen in this epoch (counted from 0)."""
+        return epoch < self.warmup or epoch >= self.epochs - self.cooldown
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+        raise XDError(f"{name}={value!r}", f"a number of at least {least}", f"{name}={max(least, 1)}")
+    if isinstance(least, int) and name in _WHOLE and not isinstance(value, int):
+        raise XDError(f"{name}={value!r}", "a whole number", f"{name}={max(round(value), least)}")
+
+
+_WHOLE = {"epochs", "batch_size", "accumulate", "processes", "seed", "warmup", "cooldown", "eval_batch_size", "patience"}
+
+
+def _one_of(what: str, value: str, names: Any) -> None:
+    if value not in get_args(names):
+        raise XDError(f"{what} {value!r}", f"one of {', '.join(get_args(names))}", f"{get_args(names)[0]!r}")
