@@ -1,0 +1,125 @@
+"""What the named operations are put together from: Fourier matrices in the digit-reversed domain, weights, b, C."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, dft, digit_reversal, permutation
+from xdops.matrices.pairs import to_pairs
+from xdops.matrices.radices import default_radices
+from xdops.operations.axes import Axis
+from xdops.operations.operation import XDOperation
+from xdops.operations.warmstart import per_dimension
+
+Sizes = int | Sequence[int]
+
+
+def frequency_rows(n: int, count: int) -> Tensor:
+    """Where frequencies 0 ... count-1 stand in the operation's digit-reversed domain."""
+    return torch.argsort(digit_reversal(default_radices(n)))[:count]
+
+
+def outer(vectors: Sequence[Tensor]) -> Tensor:
+    """v_1 (x) ... (x) v_N as a grid."""
+    grid = vectors[0]
+    for vector in vectors[1:]:
+        grid = grid[..., None] * vector
+    return grid
+
+
+def spread(m: int, spacing: int, n: int) -> KMatrix:
+    """The permutation that brings input j of m to position j * spacing of n."""
+    source = torch.full((n,), -1)
+    source[torch.arange(m) * spacing] = torch.arange(m)
+    source[source < 0] = torch.arange(m, n)
+    return permutation(source, dtype=torch.float64)
+
+
+def none_negative(value: Sizes, dims: int, what: str) -> tuple[int, ...]:
+    """One integer per dimension, zero allowed."""
+    values = (value,) * dims if isinstance(value, int) else tuple(value)
+    if len(values) != dims or any(not isinstance(v, int) or v < 0 for v in values):
+        raise XDError(f"{what} {value}", f"{dims} integers, none negative", f"{what}=0")
+    return values
+
+
+def spatial_sizes(input_size: Sizes) -> tuple[int, ...]:
+    return per_dimension(input_size, spatial_dims(input_size), "input_size")
+
+
+def spatial_dims(input_size: Sizes) -> int:
+    dims = 1 if isinstance(input_size, int) else len(input_size)
+    if not 1 <= dims <= 3:
+        raise XDError(f"input_size {input_size}", "1, 2 or 3 numbers", "input_size=x.shape[2:]")
+    return dims
+
+
+def check_modes(weights: int, n: int) -> None:
+    if weights > n:
+        raise XDError(f"{weights} weights for modes", f"at most {n}, the operation's size", "fewer modes")
+
+
+def initial_weight(in_channels: int, out_channels: int, kernel: Sequence[int], dtype: torch.dtype | None) -> Tensor:
+    if in_channels < 1 or out_channels < 1:
+        raise XDError(f"{in_channels} to {out_channels} channels", "at least one of each", "in_channels=1, out_channels=1")
+    weight = torch.empty(out_channels, in_channels, *kernel, dtype=dtype)
+    nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # as nn.Conv*d does
+    return weight
+
+
+def fourier_in(n: int) -> KMatrix:
+    return dft(n, order="reversed", norm="ortho", dtype=torch.float64)
+
+
+def fourier(axes: Sequence[Axis], dtype: torch.dtype) -> tuple[list[KMatrix], list[KMatrix]]:
+    """K = F^-1 and M = F, unitary, in the digit-reversed domain."""
+    M = [fourier_in(axis.size) for axis in axes]
+    return [m.adjoint().to(dtype) for m in M], in_dtype(M, dtype)
+
+
+def in_dtype(matrices: Sequence[KMatrix], dtype: torch.dtype) -> list[KMatrix]:
+    return [matrix.to(dtype) for matrix in matrices]
+
+
+def plain_b_and_C(axes: Sequence[Axis], c_out: int, c_in: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """b = 0 and C = 1."""
+    return torch.zeros(*(a.size for a in axes), 2, dtype=dtype), to_pairs(torch.ones(c_out, c_in, dtype=dtype))
+
+
+def parameter_free(
+    axes: Sequence[Axis],
+    b: Tensor,
+    channels: int,
+    kernel_size: Sizes,
+    dtype: torch.dtype | None,
+    row_scales: Sequence[Tensor] | None = None,
+) -> XDOperation:
+    """L = 0 and C = I: b alone acts. L is a convolution's with its rows scaled by 0, from where it can still learn."""
+    weight = initial_weight(channels, channels, per_dimension(kernel_size, len(axes), "kernel_size"), dtype)
+    M = [fourier_in(axis.size) for axis in axes]
+    K = [m.adjoint() for m in M]
+    if row_scales is not None:
+        K = [k.scale_rows(scale) for k, scale in zip(K, row_scales, strict=True)]
+    L = [m.conj().scale_rows(torch.zeros(m.n)) for m in M]
+    K, L, M = (in_dtype(matrices, weight.dtype) for matrices in (K, L, M))
+    return XDOperation(axes, weight, K, L, M, b=to_pairs(b).to(weight.dtype), C=to_pairs(torch.eye(channels, dtype=weight.dtype)))
+
+
+def fixed_matrices(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -> Sequence[KMatrix]:
+    matrices = A.matrices if isinstance(A, Kronecker) else (A,) if isinstance(A, KMatrix) else tuple(A)
+    if tuple(a.n for a in matrices) != op.sizes:
+        raise XDError(
+            f"a fixed matrix of sizes {tuple(a.n for a in matrices)}",
+            f"{op.sizes}, the operation's own, one matrix per dimension",
+            "pad the matrix with zeros",
+        )
+    return [a.to(op.weight.dtype) for a in matrices]
+
+
+def with_matrices(op: XDOperation, name: str, matrices: Sequence[KMatrix]) -> XDOperation:
+    new = op.copy()
+    setattr(new, name, nn.ModuleList(LearnableKMatrix(m, name in op.trained) for m in matrices))
+    return new
