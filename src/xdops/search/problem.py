@@ -55,7 +55,7 @@ class Metric:
 class Problem:
     """Data, loss and metric of one task.
 
-    loss(prediction, y) -> a scalar: the mean over the batch's examples, or their sum when reduction is "sum" (as for the PDE tasks).
+    loss(prediction, y) -> a scalar: the mean over the batch's examples, or their sum when reduction is "sum" (the PDE tasks).
     augment(x, generator) -> x: applied to training inputs only, drawing all its randomness from the generator.
     """
 

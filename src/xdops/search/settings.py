@@ -43,8 +43,8 @@ class ScheduleSettings:
     """The factor on every step size, by epoch.
 
     step: at each milestone (below 1 a fraction of all epochs, else an epoch) the step size is multiplied by `factor`, one number or
-    one per milestone. cosine: from 1 down to `floor`. plateau: multiplied by `factor` whenever validation is worse than in each of the
-    last `patience` epochs.
+    one per milestone. cosine: from 1 down to `floor`. plateau: multiplied by `factor` whenever validation is worse than in each of
+    the last `patience` epochs.
     """
 
     name: ScheduleName = "constant"
