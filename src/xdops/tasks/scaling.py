@@ -1,0 +1,34 @@
+"""Normalisation, from the training part alone, kept with the run and undone in predictions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Per channel: (a - mean) / std. Channels that never change are only centred."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> "Scaling":
+        """From training examples (N, channels, ...)."""
+        axes = (0, *range(2, array.ndim))
+        mean = array.mean(axis=axes, dtype=np.float64)
+        std = array.std(axis=axes, dtype=np.float64)
+        std = np.where(std > 1e-12 * np.maximum(1.0, np.abs(mean)), std, 1.0)
+        return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        shape = (-1, *(1 for _ in array.shape[2:]))
+        return ((array - np.reshape(self.mean, shape)) / np.reshape(self.std, shape)).astype(np.float32)
+
+    def undo(self, values: Tensor) -> Tensor:
+        """Back to the data's own units."""
+        shape = (-1, *(1 for _ in values.shape[2:]))
+        mean, std = (torch.tensor(v, dtype=values.dtype, device=values.device).reshape(shape) for v in (self.mean, self.std))
+        return values * std + mean
