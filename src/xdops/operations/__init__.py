@@ -3,7 +3,20 @@
 from xdops.operations import named
 from xdops.operations.axes import Axis
 from xdops.operations.definition import xd_operation
+from xdops.operations.distance import Distance, distance
+from xdops.operations.nearest import Neighbour, nearest_named
 from xdops.operations.operation import ARCHITECTURE, XDOperation
 from xdops.operations.warmstart import from_conv
 
-__all__ = ["ARCHITECTURE", "Axis", "XDOperation", "from_conv", "named", "xd_operation"]
+__all__ = [
+    "ARCHITECTURE",
+    "Axis",
+    "Distance",
+    "Neighbour",
+    "XDOperation",
+    "distance",
+    "from_conv",
+    "named",
+    "nearest_named",
+    "xd_operation",
+]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from xdops.errors import XDError
-from xdops.matrices import KMatrix, Kronecker, identity, smooth_size, sparse
+from xdops.matrices import KMatrix, Kronecker, identity, smooth_size
 from xdops.matrices.pairs import to_pairs
 from xdops.operations.axes import Axis, Taps, choose_size
 from xdops.operations.graphs import checked_graph, propagation
@@ -24,6 +24,7 @@ from xdops.operations.parts import (
     frequency_rows,
     in_dtype,
     initial_weight,
+    mode_matrix,
     none_negative,
     outer,
     parameter_free,
@@ -190,11 +191,7 @@ def fno(in_channels: int, out_channels: int, modes: Sizes, input_size: Sizes, dt
     for dim, (axis, count) in enumerate(zip(axes, counts, strict=True)):
         halves = 2 if dim == len(axes) - 1 else 1
         check_modes(halves * count, axis.size)
-        placed = torch.zeros(axis.size, axis.size, dtype=torch.complex128)
-        rows = frequency_rows(axis.size, count)
-        for half in range(halves):
-            placed[rows, torch.arange(count) + half * count] = torch.tensor(1j**half, dtype=placed.dtype)
-        L.append(sparse(placed, dtype=torch.float64))
+        L.append(mode_matrix(axis.size, count, halves))
         kernel.append(halves * count)
     weight = initial_weight(in_channels, out_channels, kernel, dtype)
     K, M = fourier(axes, weight.dtype)

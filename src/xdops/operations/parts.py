@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from xdops.errors import XDError
-from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, dft, digit_reversal, permutation
+from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, dft, digit_reversal, permutation, sparse
 from xdops.matrices.pairs import to_pairs
 from xdops.matrices.radices import default_radices
 from xdops.operations.axes import Axis
@@ -20,6 +20,14 @@ Sizes = int | Sequence[int]
 def frequency_rows(n: int, count: int) -> Tensor:
     """Where frequencies 0 ... count-1 stand in the operation's digit-reversed domain."""
     return torch.argsort(digit_reversal(default_radices(n)))[:count]
+
+
+def mode_matrix(n: int, modes: int, halves: int) -> KMatrix:
+    """The sparse L that takes w to w[:k/2] + i w[k/2:] at frequencies 0 ... k/2 - 1; one half is without the imaginary part."""
+    placed = torch.zeros(n, n, dtype=torch.complex128)
+    for half in range(halves):
+        placed[frequency_rows(n, modes), torch.arange(modes) + half * modes] = torch.tensor(1j**half, dtype=placed.dtype)
+    return sparse(placed, dtype=torch.float64)
 
 
 def outer(vectors: Sequence[Tensor]) -> Tensor:
