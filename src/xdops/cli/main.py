@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise XDError(f"command {name!r}", f"one of {', '.join(COMMANDS)}", "xdops --help")
-        command = tyro.cli(COMMANDS[name].load(), args=rest, prog=f"xdops {name}", description=COMMANDS[name].summary)
+        command = tyro.cli(COMMANDS[name].load(), args=rest, prog=f"xdops {name}")
         return int(command.run())
     except XDError as error:
         print(f"xdops: {error}", file=sys.stderr)
