@@ -1,0 +1,21 @@
+"""Model surgery: a backbone becomes a supernet, and back."""
+
+from xdops.convert.config import XDConfig
+from xdops.convert.edges import arch_parameters, edges, novelty, weight_parameters
+from xdops.convert.report import ConversionReport, RevertReport
+from xdops.convert.revert import merge_, revert_, unmerge_
+from xdops.convert.xd import convert_
+
+__all__ = [
+    "ConversionReport",
+    "RevertReport",
+    "XDConfig",
+    "arch_parameters",
+    "convert_",
+    "edges",
+    "merge_",
+    "novelty",
+    "revert_",
+    "unmerge_",
+    "weight_parameters",
+]

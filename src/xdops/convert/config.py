@@ -1,0 +1,75 @@
+"""What `convert_` is asked for: plain data, with exceptions by name."""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from xdops.errors import XDError
+from xdops.operations import ARCHITECTURE
+from xdops.operations.warmstart import Depth, Presence
+
+
+@dataclass(frozen=True)
+class XDConfig:
+    """Which layers become XD-operations, and of what kind. The paper's CIFAR setting:
+
+    XDConfig(depth=3, b="trained", C="trained", kernel_size=5, boundary="wrap", max_pools=True, skips=True)
+    """
+
+    depth: Depth = None  # (K, L, M), one number for all, or None for the least that holds the layer
+    b: Presence = "absent"  # pools and skips cannot do without b and C: there "absent" means "fixed"
+    C: Presence = "absent"
+    kernel_size: int | None = None  # filters are zero-padded around their centre to at least this size
+    boundary: Literal["exact", "wrap"] = "exact"  # "wrap": convolutions circular at the input's own size, as in the paper
+    perturb: float = 0.0  # relative size of the noise on the architecture parameters that are trained
+    seed: int = 0  # of that noise, and of the weights that pools and skips get
+    trained: tuple[str, ...] = ARCHITECTURE  # which of K, L, M, b, C learn
+    causal: bool = False  # outputs never see later inputs, whatever the architecture parameters become
+    convs: bool = True
+    pools: bool = True  # average pools
+    max_pools: bool = False  # start as the average pool of the same size
+    skips: bool = False  # nn.Identity and empty nn.Sequential
+    shortcuts: tuple[str, ...] = ()  # names of modules that subsample and zero-pad channels, as in a ResNet's "option A"
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)  # name pattern -> other fields
+
+    def __post_init__(self) -> None:
+        fields = {f.name for f in dataclasses.fields(self)} - {"overrides", "shortcuts"}
+        for pattern, changes in self.overrides.items():
+            if unknown := set(changes) - fields:
+                raise XDError(
+                    f"overrides for {pattern!r} of {', '.join(sorted(unknown))}",
+                    f"some of {', '.join(sorted(fields))}",
+                    'overrides={"layer1.*": {"depth": 3}}',
+                )
+            dataclasses.replace(self, overrides={}, **changes)  # refuses bad values now
+        one_of("b", self.b, ("absent", "fixed", "trained"))
+        one_of("C", self.C, ("absent", "fixed", "trained"))
+        one_of("boundary", self.boundary, ("exact", "wrap"))
+        if unknown := set(self.trained) - set(ARCHITECTURE):
+            raise XDError(f"trained={sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", 'trained=("K", "L", "M")')
+        if not 0 <= self.perturb < float("inf"):
+            raise XDError(f"perturb={self.perturb}", "zero or a positive number", "perturb=0.01")
+        if self.kernel_size is not None and self.kernel_size < 1:
+            raise XDError(f"kernel_size={self.kernel_size}", "a positive integer, or None", "kernel_size=5")
+
+    def at(self, name: str) -> "XDConfig":
+        """The settings of one layer: where several patterns match, later ones win."""
+        changes: dict[str, Any] = {}
+        for pattern, fields in self.overrides.items():
+            if fnmatchcase(name, pattern):
+                changes.update(fields)
+        return dataclasses.replace(self, overrides={}, **changes)
+
+    def check_patterns(self, names: Collection[str]) -> None:
+        """A pattern that matches no module is a typing mistake."""
+        for pattern in (*self.overrides, *self.shortcuts):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                some = ", ".join([n for n in names if n][:12])
+                raise XDError(f"the name pattern {pattern!r}", f"one that matches a module: {some}, ...", "model.named_modules()")
+
+
+def one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise XDError(f"{what}={value!r}", " or ".join(map(repr, allowed)), f"{what}={allowed[0]!r}")

@@ -1,0 +1,88 @@
+"""What a conversion and its reversal say about every layer, as tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ConvertedLayer:
+    name: str
+    was: str
+    became: str
+    size: tuple[int, ...]
+    depth: tuple[int, int, int] | None  # None where it has no meaning
+    weights: int
+    architecture: int  # architecture parameters added, trained or fixed
+    error: float  # largest |new - old| over all positions, relative to the largest |old|
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LeftAlone:
+    name: str
+    was: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """One row per layer; print it."""
+
+    converted: tuple[ConvertedLayer, ...]
+    left_alone: tuple[LeftAlone, ...]
+
+    @property
+    def error(self) -> float:
+        """The largest relative error of any layer."""
+        return max((row.error for row in self.converted), default=0.0)
+
+    @property
+    def architecture(self) -> int:
+        return sum(row.architecture for row in self.converted)
+
+    def __str__(self) -> str:
+        rows = [
+            (r.name, r.was, r.became, by(r.size), "-" if r.depth is None else str(r.depth).replace(" ", ""),
+             f"{r.weights:,}", f"{r.architecture:,}", f"{r.error:.1e}", r.note)
+            for r in self.converted
+        ]  # fmt: skip
+        rows += [(r.name, r.was, "left alone", "-", "-", "-", "-", "-", r.why) for r in self.left_alone]
+        head = ("layer", "was", "is", "size", "depth", "weights", "architecture", "error", "note")
+        total = f"{len(self.converted)} layers converted, {self.architecture:,} architecture parameters"
+        return f"{table(head, rows)}\n{total}, largest relative error {self.error:.1e}"
+
+
+@dataclass(frozen=True)
+class RevertedLayer:
+    name: str
+    given_back: str
+    change: float  # relative distance of the architecture from the layer that comes back: what is lost
+    note: str
+
+
+@dataclass(frozen=True)
+class RevertReport:
+    """One row per layer; print it."""
+
+    layers: tuple[RevertedLayer, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the backbone that came back computes what the operations did as far as they were still its own."""
+        return all(row.change == 0 for row in self.layers)
+
+    def __str__(self) -> str:
+        head = ("layer", "given back", "lost", "note")
+        return table(head, [(r.name, r.given_back, f"{r.change:.1e}", r.note) for r in self.layers])
+
+
+def by(size: Sequence[int]) -> str:
+    return "x".join(map(str, size))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned, columns that are empty throughout left out."""
+    columns = [column for column in zip(head, *rows, strict=True) if any(column[1:]) or not rows]
+    widths = [max(map(len, column)) for column in columns]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in zip(*columns, strict=True)]
+    return "\n".join((lines[0], "-" * max(map(len, lines)), *lines[1:]))

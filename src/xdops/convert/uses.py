@@ -1,0 +1,101 @@
+"""What every layer really sees: the model runs once on an example, and nothing about it changes."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+
+#: A tensor is the only argument, a tuple holds positional ones, a dict keyword ones.
+ExampleInput = Tensor | tuple[Any, ...] | Mapping[str, Any]
+
+
+@dataclass
+class Uses:
+    """One module's calls: an (input, output) pair for every input shape, or why its calls cannot be those of an operation."""
+
+    pairs: dict[tuple[int, ...], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    problem: str | None = None
+
+    def add(self, given: tuple[Any, ...], output: Any) -> None:
+        if len(given) != 1 or not isinstance(given[0], Tensor) or not isinstance(output, Tensor):
+            self.problem = "its calls are more than one tensor in, one out"
+            return
+        self.pairs.setdefault(tuple(given[0].shape), (given[0], output.detach().clone()))
+
+
+def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[str, nn.Module]) -> dict[str, Uses]:
+    """Run the model once in eval mode, without gradients, and note what the given modules receive and give back."""
+    args, kwargs = arguments(example_input)
+    uses = {name: Uses() for name in modules}
+    inputs: dict[int, tuple[Any, ...]] = {}
+    with ExitStack() as stack:
+        stack.enter_context(undisturbed(model))
+        for name, module in modules.items():
+
+            def before(m: nn.Module, a: tuple[Any, ...], k: dict[str, Any]) -> None:
+                # A later in-place operation may overwrite the input.
+                given = [v for v in (*a, *k.values()) if v is not None]
+                inputs[id(m)] = tuple(v.detach().clone() if isinstance(v, Tensor) else v for v in given)
+
+            def after(m: nn.Module, a: tuple[Any, ...], k: dict[str, Any], output: Any, name: str = name) -> None:
+                uses[name].add(inputs.pop(id(m)), output)
+
+            stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(after, with_kwargs=True).remove)
+        try:
+            model(*args, **kwargs)
+        except Exception as error:
+            raise XDError(
+                f"an example input on which the model fails ({type(error).__name__}: {error})",
+                "one that model(...) accepts",
+                "a tensor, a tuple of positional arguments, or a dict of keyword arguments, on the model's device and in its dtype",
+            ) from error
+    return uses
+
+
+def arguments(example_input: ExampleInput) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example_input, Tensor):
+        return (example_input,), {}
+    if isinstance(example_input, tuple):
+        return example_input, {}
+    if isinstance(example_input, Mapping):
+        return (), dict(example_input)
+    raise XDError(
+        f"an example input of type {type(example_input).__name__}",
+        "a tensor, a tuple of positional arguments, or a dict of keyword arguments",
+        "(example,) for a model whose only argument it is",
+    )
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Eval mode without gradients; afterwards modes, buffers and random state are what they were."""
+    modes = {module: module.training for module in model.modules()}
+    buffers = [(module, dict(module._buffers)) for module in model.modules()]
+    values = {id(b): (b, b.clone()) for _, own in buffers for b in own.values() if b is not None}
+    with preserved_rng(), torch.no_grad():
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes.items():
+                module.training = training
+            for module, own in buffers:
+                module._buffers.update(own)
+            for buffer, value in values.values():
+                if not torch.equal(buffer, value):
+                    buffer.copy_(value)
+
+
+@contextmanager
+def preserved_rng(seed: int | None = None) -> Iterator[None]:
+    """torch's random state afterwards is what it was before; inside it starts from `seed`, if there is one."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        if seed is not None:
+            torch.manual_seed(seed)
+        yield
