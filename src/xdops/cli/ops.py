@@ -148,8 +148,8 @@ def _transposed_and_separable() -> Iterator[Check]:
     up = named.transposed_convolution(c, 2 * c, 2, (8, 9))
     yield Check("transposed convolution 2x2", up, (c, 8, 9), lambda x: F.conv_transpose2d(x, up.weight, stride=2))
     far = named.transposed_convolution(c, c, 3, 12, dilation=2)
-    spacing = {"stride": 5, "dilation": 2}
-    yield Check("transposed convolution 3, dilation 2", far, (c, 12), lambda x: F.conv_transpose1d(x, far.weight, **spacing))
+    sparse_taps = "transposed convolution 3, dilation 2"
+    yield Check(sparse_taps, far, (c, 12), lambda x: F.conv_transpose1d(x, far.weight, stride=5, dilation=2))
     pair = named.depthwise_separable(c, 2 * c, 3, (16, 16), padding=1)
     depthwise, pointwise = (m.weight for m in pair.modules() if isinstance(m, XDOperation))
 

@@ -73,12 +73,12 @@ def route_from_inside(permutation: Sequence[int], radices: Sequence[int]) -> tup
     to_mirror[from_mirror] = torch.arange(len(permutation))
     perm = torch.tensor(list(permutation))
     down, up = route(to_mirror[perm[from_mirror]].tolist(), mirrored)
-    return [_mirror(f, radices, j) for j, f in enumerate(reversed(down))], [
-        _mirror(f, radices, j) for j, f in enumerate(reversed(up))
+    return [mirror(f, radices, j) for j, f in enumerate(reversed(down))], [
+        mirror(f, radices, j) for j, f in enumerate(reversed(up))
     ]
 
 
-def _mirror(factor: Tensor, radices: Sequence[int], j: int) -> Tensor:
+def mirror(factor: Tensor, radices: Sequence[int], j: int) -> Tensor:
     """Factor j of these radices from its mirror image: blocks and offsets change places, their digits reversed."""
     lower, upper = tuple(radices[:j]) or (1,), tuple(radices[j + 1 :]) or (1,)
     mirrored_blocks, mirrored_offsets = (

@@ -1,10 +1,9 @@
 """Any matrix with at most n nonzeros as four butterflies: copy, permute (two), add up.
 
-Every nonzero gets a slot. A decreasing butterfly copies column c to the slots of its nonzeros, in column order; a routed
-permutation brings the slots into row order; an increasing butterfly adds the slots of a row up. Copying works without
-collisions whenever slots advance at least as fast as columns, that is, when no column up to the last one in use is empty, or
-when empty columns can be given a slot of their own. Otherwise neighbouring radices are merged until it works: fewer, larger
-blocks, the same depth.
+Every nonzero gets a slot. One butterfly copies column c to the slots of its nonzeros, a routed permutation brings the slots of
+columns to the slots of rows, and one butterfly, the transpose of a copying one, adds the slots of a row up. Which slots a column
+gets is up to `placing`; where it finds no assignment, neighbouring radices are merged until it does: fewer, larger blocks, the
+same depth.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from torch import Tensor
 from xdops.errors import XDError
 from xdops.matrices.butterfly import Butterfly
 from xdops.matrices.kmatrix import KMatrix
-from xdops.matrices.radices import strides_of
+from xdops.matrices.placing import Copies, copies
 from xdops.matrices.special import _real, permutation, resolve_radices
 
 
@@ -35,52 +34,27 @@ def sparse(matrix: Tensor, radices: Sequence[int] | None = None, dtype: torch.dt
             f"a larger size: pad the matrix with zeros to {len(values)} x {len(values)}",
         )
     radices = resolve_radices(n, radices)
-    while True:
-        copied, copy = _copy(columns, radices)
-        summed, add = _copy(rows, radices)
-        if copy is not None and add is not None:
-            break
+    while (found := _spread_and_gather(columns, rows, radices)) is None:
         radices = (*radices[:-2], radices[-2] * radices[-1])
+    spread, gather, increasing = found
     weights = torch.zeros(n, dtype=values.dtype)
-    weights[copied] = values
-    order = _complete(copied, summed, n)
-    spread = KMatrix([Butterfly.from_factors(copy, increasing=False, dtype=torch.float64)]).scale_rows(weights)
-    gather = KMatrix([Butterfly.from_factors(add, increasing=False, dtype=torch.float64).transpose()])
-    real = _real(dtype)
-    return (gather @ permutation(order, radices, first="increasing", dtype=torch.float64) @ spread).to(real)
+    weights[spread.slots] = values
+    route = permutation(
+        _complete(spread.slots, gather.slots, n), radices, "decreasing" if increasing else "increasing", torch.float64
+    )
+    first = KMatrix([Butterfly.from_factors(spread.factors, increasing, torch.float64)]).scale_rows(weights)
+    last = KMatrix([Butterfly.from_factors(gather.factors, increasing, torch.float64).transpose()])
+    return (last @ route @ first).to(_real(dtype))
 
 
-def _copy(index: Tensor, radices: Sequence[int]) -> tuple[Tensor, list[Tensor] | None]:
-    """Slot of every nonzero in the order of its `index`, and the factors that copy there; None if copies would collide."""
-    n = strides_of(radices)[-1] * radices[-1]
-    counts = torch.bincount(index, minlength=n)
-    if len(index):
-        last = int(index.max()) + 1
-        padded = counts.clone()
-        padded[:last] = padded[:last].clamp(min=1)  # an empty column in between gets a slot of its own
-        counts = padded if int(padded.sum()) <= n else counts
-    begin = counts.cumsum(0) - counts
-    order = torch.argsort(index, stable=True)
-    sorted_index = index[order]
-    within = torch.arange(len(index)) - (torch.searchsorted(sorted_index, sorted_index))
-    slot = torch.empty_like(index)
-    slot[order] = begin[sorted_index] + within
-
-    factors = []
-    for r, s in zip(radices, strides_of(radices), strict=True):
-        # Before this factor a copy stands at block * rs + (c mod rs), after it at (slot div s) * s + c mod s.
-        factor = torch.zeros(n // (r * s), s, r, r, dtype=torch.float64)
-        factor[slot // (r * s), index % s, slot // s % r, index // s % r] = 1
-        if bool((factor.sum(dim=-1) > 1).any()) or _collide(slot // s * s + index % s, index):
-            return slot, None
-        factors.append(factor)
-    return slot, factors
-
-
-def _collide(position: Tensor, index: Tensor) -> bool:
-    """Whether two different columns would stand at one position."""
-    n = int(index.max()) + 1 if len(index) else 1
-    return len(torch.unique(position)) != len(torch.unique(position * n + index))
+def _spread_and_gather(columns: Tensor, rows: Tensor, radices: Sequence[int]) -> tuple[Copies, Copies, bool] | None:
+    """Copying butterflies for columns and for rows, of one direction so that the four alternate, and that direction."""
+    for increasing in (False, True):
+        spread = copies(columns, radices, increasing)
+        gather = None if spread is None else copies(rows, radices, increasing)
+        if spread is not None and gather is not None:
+            return spread, gather, increasing
+    return None
 
 
 def _complete(copied: Tensor, summed: Tensor, n: int) -> Tensor:
