@@ -5,8 +5,9 @@
 `network` is any module; its architecture parameters are those that `xdops.convert.arch_parameters` finds (none: plain training).
 """
 
+from xdops.search.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from xdops.search.problem import Metric, Problem, Split
-from xdops.search.progress import Progress, Silent
+from xdops.search.progress import PlainProgress, Progress, RichProgress, Silent
 from xdops.search.results import Diverged, EpochRecord, Interrupted, SearchResult
 from xdops.search.run import search
 from xdops.search.settings import OptimizerSettings, ScheduleSettings, SearchSettings
@@ -17,12 +18,17 @@ __all__ = [
     "Interrupted",
     "Metric",
     "OptimizerSettings",
+    "PlainProgress",
     "Problem",
     "Progress",
+    "RichProgress",
     "ScheduleSettings",
     "SearchResult",
     "SearchSettings",
     "Silent",
     "Split",
+    "load_checkpoint",
+    "load_weights",
+    "save_checkpoint",
     "search",
 ]

@@ -1,8 +1,8 @@
 """Checkpoints: tensors as safetensors, the rest as JSON that holds the tensors' sha256. Nothing is ever unpickled.
 
-A checkpoint NAME is NAME.safetensors, written first, and NAME.json, written second, each in one step. So a checkpoint with a JSON that
-verifies is whole. The two newest generations of the running state are kept, each with the best weights it speaks of: whatever moment
-a run is killed at, one of them verifies.
+A checkpoint NAME is NAME.safetensors, written first, and NAME.json, written second, each in one step: with a JSON that verifies, it
+is whole. The two newest generations of the running state are kept, each with the best weights it speaks of: whatever moment a run
+is killed at, one of them verifies.
 """
 
 import hashlib

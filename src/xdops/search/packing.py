@@ -45,10 +45,12 @@ def load_network(network: nn.Module, tensors: dict[str, Tensor], extra: dict[str
 def pack_optimizer(name: str, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Momenta and the like as tensors NAME.parameter.key; the rest as JSON."""
     state = optimizer.state_dict()
-    tensors, numbers = {}, {}
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[str, Any] = {}
     for parameter, entries in state["state"].items():
         for key, value in entries.items():
-            (tensors if isinstance(value, Tensor) else numbers)[f"{name}.{parameter}.{key}"] = value
+            kind: dict[str, Any] = tensors if isinstance(value, Tensor) else numbers
+            kind[f"{name}.{parameter}.{key}"] = value
     return tensors, {"numbers": numbers, "param_groups": state["param_groups"]}
 
 

@@ -59,7 +59,8 @@ class Interrupted(Exception):
 
     def __init__(self, out: Path, epoch: int, step: int) -> None:
         self.out, self.epoch, self.step = out, epoch, step
-        super().__init__(f"stopped in epoch {epoch + 1} after step {step}, saved in {out}; continue with --resume (resume=True)")
+        where = f"in epoch {epoch + 1} after step {step}" if step else f"after epoch {epoch}"
+        super().__init__(f"stopped {where}, saved in {out}; continue with --resume (resume=True)")
 
     def __reduce__(self) -> tuple[type["Interrupted"], tuple[Path, int, int]]:
         return Interrupted, (self.out, self.epoch, self.step)

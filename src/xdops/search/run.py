@@ -1,14 +1,30 @@
 """One search from start to end."""
 
+import json
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lightning_fabric import Fabric
 from torch import nn
 
+from xdops.convert import novelty
+from xdops.errors import XDError
+from xdops.search.batches import step_count
+from xdops.search.checkpoint import best_name, load_weights, newest, save_checkpoint, save_generation
+from xdops.search.distributed import launch, make_fabric, total, under_torchrun
+from xdops.search.files import disk_error, write_json
+from xdops.search.identity import check_folder, identify
+from xdops.search.loop import Loop
+from xdops.search.packing import pack_network
 from xdops.search.problem import Problem
-from xdops.search.progress import Progress
-from xdops.search.results import SearchResult
+from xdops.search.progress import Progress, Silent, suitable_progress
+from xdops.search.records import Records
+from xdops.search.results import Diverged, Interrupted, SearchResult
+from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
+from xdops.search.signals import StopRequest, stop_on_signals
 
 
 def search(
@@ -23,8 +39,177 @@ def search(
 ) -> SearchResult:
     """Train weights and architecture of `network` together; afterwards it holds the epoch that was best on validation.
 
-    out: the run's folder (run.json, metrics.jsonl, tensorboard/, checkpoints/, result.json). resume: continue what is there, bit for
-    bit, or start if nothing is. describe: JSON data that identifies the network, kept in run.json and compared on resume. progress:
-    a bar on a terminal and plain lines elsewhere unless given; `Silent()` for none.
+    out: the run's folder (run.json, metrics.jsonl, tensorboard/, checkpoints/, result.json). resume: continue what is there, bit
+    for bit, or start if nothing is. describe: JSON data that identifies the network, kept in run.json and compared on resume.
+    progress: a bar on a terminal and plain lines elsewhere unless given; `Silent()` for none.
+    Raises Interrupted after Ctrl-C or SIGTERM (all is saved), Diverged when the numbers blow up, XDError for anything it refuses.
     """
-    raise NotImplementedError
+    out = Path(out)
+    fabric = make_fabric(settings)
+    arguments = (network, problem, settings, out, resume, describe, progress)
+    if fabric.world_size == 1 or under_torchrun():
+        return launch(fabric, _search_here, *arguments)
+    with stop_on_signals(announce=False, forward=True):
+        kind, *details = launch(fabric, _search_in_child, *arguments)
+    if kind != "done":
+        raise _ENDINGS[kind](*details)
+    load_weights(out, network)
+    return SearchResult.from_dict(json.loads(details[0]))
+
+
+_ENDINGS: dict[str, Callable[..., Exception]] = {"Interrupted": Interrupted, "Diverged": Diverged, "XDError": XDError}
+
+
+def _search_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
+    """The search in a started process, its ending as plain data. All processes end alike, see `_Run._first`."""
+    try:
+        return "done", json.dumps(_search_here(fabric, *arguments).to_dict())
+    except (Interrupted, XDError) as ending:
+        return type(ending).__name__, *ending.__reduce__()[1]
+
+
+def _search_here(
+    fabric: Fabric,
+    network: nn.Module,
+    problem: Problem,
+    settings: SearchSettings,
+    out: Path,
+    resume: bool,
+    describe: dict[str, Any] | None,
+    progress: Progress | None,
+) -> SearchResult:
+    modes = {module: module.training for module in network.modules()}
+    shown = (progress or suitable_progress()) if fabric.is_global_zero else Silent()
+    with reproducible(), stop_on_signals(announce=fabric.is_global_zero) as stop:
+        loop = Loop(fabric, network, problem, settings)
+        run = _Run(loop, out, shown)
+        try:
+            run.open(identify(network, problem, settings, describe), resume)
+            run.train(stop)
+            result = run.conclude()
+            run.stop_if_asked(stop)
+            return result
+        finally:
+            run.close()
+            loop.parameters.freeze_architecture(False)
+            for module, training in modes.items():
+                module.training = training
+
+
+class _Run:
+    """A loop and its folder. Only the first process writes; the others hear whether it could."""
+
+    def __init__(self, loop: Loop, out: Path, progress: Progress) -> None:
+        self.loop, self.out, self.progress = loop, out, progress
+        self.folder = out / "checkpoints"
+        self.records: Records | None = None
+
+    def open(self, identity: dict[str, Any], resume: bool) -> None:
+        """Take the folder, and continue from its newest checkpoint if there is one."""
+        self._first(lambda: self._take(identity, resume))
+        checkpoint = newest(self.folder)
+        if checkpoint is None:
+            self.save()  # so that there is a last good state from the first step on
+        else:
+            self.loop.restore(checkpoint)
+        self._first(self._open_records)
+        settings, position = self.loop.settings, self.loop.position
+        steps = step_count(len(self.loop.problem.train), settings)
+        self.progress.start(settings.epochs, steps, self.loop.problem.metric.name, position.epoch)
+
+    def _take(self, identity: dict[str, Any], resume: bool) -> None:
+        if check_folder(self.out, identity, resume):
+            return
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(self.out, 0, error) from error
+        write_json(self.out / "run.json", identity)
+
+    def _open_records(self) -> None:
+        self.records = Records(self.out, self.loop.position.history)
+
+    def train(self, stop: StopRequest) -> None:
+        """All epochs that are left."""
+        loop, position = self.loop, self.loop.position
+        while position.epoch < loop.settings.epochs:
+            steps = loop.begin_epoch()
+            seen = sum(s.examples for s in steps[: position.step])
+            while position.step < len(steps):
+                step = steps[position.step]
+                stopping = loop.step(step, stop.requested)
+                seen += step.examples
+                self.progress.step(position.epoch, position.step, position.loss / seen)
+                if stopping:
+                    self.save()
+                    raise Interrupted(self.out, position.epoch, position.step)
+            best = loop.end_epoch()
+            self.save(best)
+            self._first(self._log)
+            self.progress.epoch(position.history[-1], best)
+            self.stop_if_asked(stop)
+
+    def stop_if_asked(self, stop: StopRequest) -> None:
+        """End here, where all is saved, if any process was asked to: also after the last epoch, as more runs may follow this one."""
+        if total(self.loop.fabric, float(stop.requested))[0]:
+            raise Interrupted(self.out, self.loop.position.epoch, self.loop.position.step)
+
+    def save(self, best: bool = False) -> None:
+        """A new generation of the running state, after the best weights if these are them."""
+        self._first(lambda: self._write(best))
+
+    def _write(self, best: bool) -> None:
+        if best:
+            tensors, extra = pack_network(self.loop.network)
+            facts = {"extra": extra, "best": self.loop.position.best, "record": self.loop.position.history[-1].to_dict()}
+            save_checkpoint(self.folder, best_name(self.loop.position.epoch), tensors, facts)
+        save_generation(self.folder, self.loop.tensors(), self.loop.facts())
+
+    def _log(self) -> None:
+        assert self.records is not None
+        self.records.add(self.loop.position.history[-1])
+
+    def conclude(self) -> SearchResult:
+        """Test the last and the best weights; the network keeps the best."""
+        loop, position = self.loop, self.loop.position
+        assert position.best is not None
+        test = loop.problem.test
+        _, at_last = loop.evaluate(test, "test")
+        at_best = at_last
+        if position.best != position.epoch:
+            load_weights(self.folder / f"{best_name(position.best)}.json", loop.network)
+            _, at_best = loop.evaluate(test, "test")
+        result = SearchResult(
+            metric=loop.problem.metric.name,
+            higher_is_better=loop.problem.metric.higher_is_better,
+            best_epoch=position.best,
+            best_validation=position.history[position.best - 1].validation_metric,
+            last_validation=position.history[-1].validation_metric,
+            test_at_best=at_best,
+            test_at_last=at_last,
+            seconds_per_epoch=statistics.median(r.seconds for r in position.history),
+            weights=sum(p.numel() for p in loop.parameters.weights),
+            architecture=sum(p.numel() for p in loop.parameters.architecture),
+            novelty={name: float(value) for name, value in novelty(loop.network).items()},
+            history=tuple(position.history),
+            best_checkpoint=f"checkpoints/{best_name(position.best)}.safetensors",
+        )
+        self._first(lambda: write_json(self.out / "result.json", result.to_dict()))
+        return result
+
+    def close(self) -> None:
+        if self.records is not None:
+            self.records.close()
+        self.progress.finish()
+
+    def _first(self, action: Callable[[], None]) -> None:
+        """Do it on the first process; if it fails there, every process raises the same error and none waits for another."""
+        error: XDError | None = None
+        if self.loop.fabric.is_global_zero:
+            try:
+                action()
+            except XDError as problem:
+                error = problem
+        error = self.loop.fabric.broadcast(error)
+        if error is not None:
+            raise error

@@ -119,8 +119,8 @@ class SearchSettings:
         known = {f.name for f in dataclasses.fields(cls)}
         if set(data) - known:
             raise XDError(f"search settings {sorted(set(data) - known)}", f"some of {sorted(known)}", "the version that wrote them")
-        parts = {"weights": OptimizerSettings, "architecture": OptimizerSettings, "schedule": ScheduleSettings}
-        values = {k: _tuples(v) if isinstance(v, dict) else v for k, v in data.items()}
+        parts: dict[str, Any] = {"weights": OptimizerSettings, "architecture": OptimizerSettings, "schedule": ScheduleSettings}
+        values: dict[str, Any] = {k: _tuples(v) if isinstance(v, dict) else v for k, v in data.items()}
         return cls(**{k: parts[k](**v) if k in parts else v for k, v in values.items()})
 
     def frozen(self, epoch: int) -> bool:

@@ -1,0 +1,103 @@
+"""Devices, precision and several processes, through Lightning Fabric."""
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from xdops.errors import XDError
+from xdops.search.settings import SearchSettings
+
+
+def under_torchrun() -> bool:
+    return torch.distributed.is_torchelastic_launched()
+
+
+def make_fabric(settings: SearchSettings) -> Fabric:
+    """Fabric for the settings: `processes` on this machine, or those that torchrun has started."""
+    world, nodes = settings.processes, 1
+    if under_torchrun():
+        world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = world // local
+        if settings.processes not in (1, world):
+            raise XDError(
+                f"processes={settings.processes} under torchrun with {world} processes",
+                f"{world}, or 1 for what torchrun started",
+                "",
+            )
+    options: dict[str, Any] = {"accelerator": settings.accelerator, "precision": settings.precision, "num_nodes": nodes}
+    if world > 1:
+        # Layers that a network never reaches have no gradient, on any process.
+        strategy = DDPStrategy(start_method="popen" if under_torchrun() else "spawn", find_unused_parameters=True)
+        return Fabric(devices=world // nodes, strategy=strategy, **options)
+    return Fabric(devices=1, **options)
+
+
+def launch(fabric: Fabric, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run function(fabric, *arguments) in every process; returns what the first of them returns."""
+    if fabric.world_size > 1 and not under_torchrun():
+        check_sendable(*arguments)
+    with warnings.catch_warnings():
+        # Without layers out of reach, the search for them is needless but harmless.
+        warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified.*")
+        return fabric.launch(function, *arguments)
+
+
+def check_sendable(*arguments: Any) -> None:
+    """Refuse what cannot be sent to another process, before any is started."""
+    for argument in arguments:
+        try:
+            pickle.dumps(argument)
+        except Exception as error:
+            raise XDError(
+                f"a {type(argument).__name__} that cannot be sent to another process ({error})",
+                "importable functions and modules without parametrizations when processes > 1",
+                "torchrun --nproc-per-node 2, which sends nothing",
+            ) from error
+
+
+def parallel(fabric: Fabric, network: nn.Module) -> nn.Module:
+    """The network whose backward pass averages gradients over processes; to be made anew when other parameters learn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="torch.nn.parallel.*")
+        return fabric.strategy.setup_module(network)
+
+
+def unsynchronised(network: nn.Module) -> AbstractContextManager[Any]:
+    """Backward passes whose gradients only add up."""
+    return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
+
+
+def total(fabric: Fabric, *values: float) -> list[float]:
+    """Each value summed over the processes."""
+    if fabric.world_size == 1:
+        return list(values)
+    tensor = torch.tensor(values, dtype=torch.float64 if fabric.device.type != "mps" else torch.float32, device=fabric.device)
+    torch.distributed.all_reduce(tensor)
+    return tensor.tolist()
+
+
+def same_buffers(fabric: Fabric, network: nn.Module) -> None:
+    """Give every process the first one's buffers, e.g. running statistics."""
+    if fabric.world_size > 1:
+        for buffer in network.buffers():
+            torch.distributed.broadcast(buffer, 0)
+
+
+def gather(fabric: Fabric, part: Tensor, lengths: list[int]) -> Tensor:
+    """The parts of all processes, of these lengths, one after the other."""
+    if fabric.world_size == 1:
+        return part
+    padded = part.new_zeros(max(lengths), *part.shape[1:])
+    padded[: len(part)] = part
+    parts = [torch.empty_like(padded) for _ in lengths]
+    torch.distributed.all_gather(parts, padded)
+    return torch.cat([p[:n] for p, n in zip(parts, lengths, strict=True)])

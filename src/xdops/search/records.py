@@ -1,0 +1,36 @@
+"""metrics.jsonl and TensorBoard: one entry per epoch, none twice."""
+
+import json
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+
+from xdops.search.files import append_line, disk_error, write_file
+from xdops.search.results import EpochRecord
+
+
+class Records:
+    """Both logs of a run, continued after the epochs already done."""
+
+    def __init__(self, out: Path, done: list[EpochRecord]) -> None:
+        self._lines, folder = out / "metrics.jsonl", out / "tensorboard"
+        # A run that was killed may have written more than its checkpoint knows: both logs go back to the checkpoint.
+        write_file(self._lines, "".join(json.dumps(r.to_dict()) + "\n" for r in done).encode())
+        self._folder = folder
+        try:
+            self._writer = SummaryWriter(str(folder), purge_step=len(done) + 1)
+        except OSError as error:
+            raise disk_error(folder, 0, error) from error
+
+    def add(self, record: EpochRecord) -> None:
+        append_line(self._lines, json.dumps(record.to_dict()))
+        try:
+            for name, value in record.to_dict().items():
+                if name != "epoch":
+                    self._writer.add_scalar(name.replace("_", "/", 1), value, record.epoch)
+            self._writer.flush()
+        except OSError as error:
+            raise disk_error(self._folder, 0, error) from error
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,97 @@
+"""A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume]."""
+
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from xdops.convert import XDConfig, convert_
+from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Split, search
+from xdops.search.results import EpochRecord
+
+#: Momentum, Adam, a schedule and a warm-up that ends within the run.
+SETTINGS = SearchSettings(
+    epochs=4,
+    batch_size=8,
+    seed=3,
+    weights=OptimizerSettings("sgd", 0.05, momentum=0.9, weight_decay=1e-4),
+    architecture=OptimizerSettings("adam", 1e-2),
+    schedule=ScheduleSettings("step", milestones=(0.75,), factor=0.5),
+    warmup=1,
+    clip=5.0,
+    accelerator="cpu",
+)
+
+
+def make_network(dropout: float = 0.2, searched: bool = True, seed: int = 0) -> nn.Sequential:
+    """Two convolutions on signals of length 12; with `searched`, XD-operations that start as them."""
+    torch.manual_seed(seed)
+    network = nn.Sequential(
+        nn.Conv1d(1, 4, 3, padding=1), nn.ReLU(), nn.Dropout(dropout),
+        nn.Conv1d(4, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3),
+    )  # fmt: skip
+    if searched:
+        convert_(network, torch.zeros(1, 1, 12), XDConfig())
+    return network
+
+
+def accuracy(prediction: Tensor, y: Tensor) -> Tensor:
+    return (prediction.argmax(1) == y).double().mean()
+
+
+def jitter(x: Tensor, generator: torch.Generator) -> Tensor:
+    return x + 0.05 * torch.randn(x.shape, generator=generator)
+
+
+def summed_loss(prediction: Tensor, y: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(prediction, y, reduction="sum")
+
+
+def make_split(examples: int, seed: int) -> Split:
+    """Signals of three frequencies at random phases."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (examples,), generator=generator)
+    phase = 6.3 * torch.rand(examples, 1, generator=generator)
+    x = torch.sin((y[:, None] + 1) * torch.arange(12) / 2 + phase) + 0.3 * torch.randn(examples, 12, generator=generator)
+    return Split(x[:, None], y)
+
+
+def make_problem(**changes: object) -> Problem:
+    """37 training examples: no batch size of these tests divides them."""
+    problem = Problem(
+        make_split(37, 1),
+        make_split(21, 2),
+        make_split(23, 3),
+        nn.functional.cross_entropy,
+        Metric("accuracy", accuracy, True),
+        jitter,
+    )
+    return dataclasses.replace(problem, **changes)  # type: ignore[arg-type]
+
+
+class Slow:
+    """Progress that gives a killer time, and says where the run is."""
+
+    def start(self, epochs: int, steps: int, metric: str, epoch: int) -> None: ...
+
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        print(f"step {epoch} {step}", flush=True)
+        time.sleep(float(os.environ.get("SEARCH_PAUSE", "0")))
+
+    def epoch(self, record: EpochRecord, best: bool) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def main() -> None:
+    settings = dataclasses.replace(SETTINGS, processes=int(os.environ.get("SEARCH_PROCESSES", "1")))
+    search(make_network(), make_problem(), settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Slow())
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
