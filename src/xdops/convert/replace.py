@@ -40,12 +40,12 @@ class Candidate:
 
     @property
     def inputs(self) -> list[Tensor]:
-        return [x for x, _ in self.uses.pairs.values()]
+        return [x for x, _ in self.uses.recorded.values()]
 
     @property
     def channels(self) -> tuple[int, int]:
         """In and out, the same wherever the layer is used."""
-        counts = {(x.shape[1], y.shape[1]) for x, y in self.uses.pairs.values()}
+        counts = {(x.shape[1], y.shape[1]) for x, y in self.uses.pairs}
         if len(counts) > 1:
             raise LeaveAlone(f"used with {' and '.join(str(c) for c, _ in sorted(counts))} channels: make it one module per use")
         return counts.pop()
@@ -151,7 +151,7 @@ def check_uses(candidate: Candidate) -> None:
     """Leave alone what the example does not reach, and what it uses in ways an operation cannot."""
     if candidate.uses.problem:
         raise LeaveAlone(candidate.uses.problem)
-    if not candidate.uses.pairs:
+    if not candidate.uses.recorded:
         raise LeaveAlone("the example input never reaches it")
     ranks = {x.dim() for x in candidate.inputs}
     if candidate.kind in ("skip", "shortcut"):
@@ -164,9 +164,9 @@ def check_uses(candidate: Candidate) -> None:
 
 
 def largest_error(edge: nn.Module, uses: Uses) -> float:
-    """max |edge(x) - y| / max |y| over all positions and all recorded uses."""
+    """max |edge(x) - y| / max |y| over all positions of the example's inputs and of random ones."""
     worst = 0.0
-    for x, y in uses.pairs.values():
+    for x, y in uses.pairs:
         given = edge(x)
         if given.shape != y.shape:
             return float("inf")

@@ -18,14 +18,19 @@ ExampleInput = Tensor | tuple[Any, ...] | Mapping[str, Any]
 class Uses:
     """One module's calls: an (input, output) pair for every input shape, or why its calls cannot be those of an operation."""
 
-    pairs: dict[tuple[int, ...], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    recorded: dict[tuple[int, ...], tuple[Tensor, Tensor]] = field(default_factory=dict)
     problem: str | None = None
+    random: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> list[tuple[Tensor, Tensor]]:
+        return [*self.recorded.values(), *self.random]
 
     def add(self, given: tuple[Any, ...], output: Any) -> None:
         if len(given) != 1 or not isinstance(given[0], Tensor) or not isinstance(output, Tensor):
             self.problem = "its calls are more than one tensor in, one out"
             return
-        self.pairs.setdefault(tuple(given[0].shape), (given[0], output.detach().clone()))
+        self.recorded.setdefault(tuple(given[0].shape), (given[0], output.detach().clone()))
 
 
 def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[str, nn.Module]) -> dict[str, Uses]:
@@ -33,8 +38,7 @@ def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[
     args, kwargs = arguments(example_input)
     uses = {name: Uses() for name in modules}
     inputs: dict[int, tuple[Any, ...]] = {}
-    with ExitStack() as stack:
-        stack.enter_context(undisturbed(model))
+    with undisturbed(model), ExitStack() as stack:
         for name, module in modules.items():
 
             def before(m: nn.Module, a: tuple[Any, ...], k: dict[str, Any]) -> None:
@@ -55,7 +59,16 @@ def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[
                 "one that model(...) accepts",
                 "a tensor, a tuple of positional arguments, or a dict of keyword arguments, on the model's device and in its dtype",
             ) from error
+        stack.close()  # no hooks any more
+        for name, module in modules.items():
+            uses[name].random = [probe(module, x) for x, _ in uses[name].recorded.values() if x.is_floating_point()]
     return uses
+
+
+def probe(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The module on random numbers of x's shape: an example of zeros, say, would not tell layers apart."""
+    noise = torch.randn_like(x)
+    return noise, module(noise.clone()).clone()
 
 
 def arguments(example_input: ExampleInput) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -115,14 +115,14 @@ def has_weight(source: nn.Module) -> bool:
     return getattr(source, "weight", None) is not None
 
 
-def source_of(candidate: Candidate) -> nn.Module:
-    """What the operation starts as, without subclasses and hooks."""
+def source_of(candidate: Candidate, grow: bool = True) -> nn.Module:
+    """What the layer is, without subclasses and hooks; its filters grown if the config and `grow` say so."""
     module: Any = candidate.module
     if candidate.kind in ("conv", "transposed"):
         same = plain(module)
         if has_own_forward(module):
             must_equal(same, candidate)
-        return grown(candidate) if grows(candidate) else same
+        return grown(candidate) if grow and grows(candidate) else same
     if candidate.kind in ("avg_pool", "max_pool"):
         if getattr(module, "divisor_override", None) is not None:
             raise LeaveAlone("it has a divisor_override")
@@ -175,10 +175,10 @@ def shortcut(candidate: Candidate) -> Shortcut:
     if any(True for _ in candidate.module.parameters()):
         raise LeaveAlone("it has parameters, so it is no parameter-free shortcut")
     c_in, c_out = candidate.channels
-    x, y = next(iter(candidate.uses.pairs.values()))
+    x, y = candidate.uses.pairs[0]
     stride = [-(-m // out) for m, out in zip(x.shape[2:], y.shape[2:], strict=True)] if x.dim() == y.dim() else []
     for offset in sorted(range(c_out - c_in + 1), key=lambda o: abs(o - (c_out - c_in) // 2)):
         found = Shortcut(stride, c_in, c_out, offset)
-        if stride and all(torch.equal(found(x), y) for x, y in candidate.uses.pairs.values()):
+        if stride and all(torch.equal(found(x), y) for x, y in candidate.uses.pairs):
             return found
     raise LeaveAlone("it is not a subsampling with zero-padded channels")

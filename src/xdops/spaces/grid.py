@@ -1,0 +1,83 @@
+"""Where the operations of an edge look: on the grid of the layer they replace, whatever its padding, stride and kernel."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xdops.convert.layers import each
+
+
+@dataclass(frozen=True)
+class GridAxis:
+    """One dimension. Output t of m inputs is about input t * stride + place; there are (m + growth) // stride + 1 outputs.
+
+    `place` is the middle of the layer's own window, or its end where nothing later may be seen (causal).
+    """
+
+    stride: int
+    place: int
+    growth: int
+    ceil: bool = False  # as a pool's ceil_mode: a last window that is cut off counts too
+    pad: int = 0  # the layer's padding, by which ceil_mode decides
+
+    def out(self, m: int) -> int:
+        if not self.ceil:
+            return (m + self.growth) // self.stride + 1
+        outputs = -(-(m + self.growth) // self.stride) + 1
+        return outputs - ((outputs - 1) * self.stride >= m + self.pad)  # torch: no window that starts in the padding after
+
+
+def layer_axes(layer: nn.Module, dims: int, causal: bool) -> list[GridAxis]:
+    """The grid of a convolution or pool."""
+    kernel, stride = each(layer.kernel_size, dims), each(layer.stride, dims)
+    dilation = each(getattr(layer, "dilation", 1), dims)
+    span = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+    if layer.padding == "same":
+        before, both = [s // 2 for s in span], span
+    else:
+        before = [0] * dims if layer.padding == "valid" else list(each(layer.padding, dims))
+        both = [2 * p for p in before]
+    ceil = bool(getattr(layer, "ceil_mode", False))
+    return [
+        GridAxis(s, (w if causal else w // 2) - p, total - w - 1, ceil, p)
+        for s, w, p, total in zip(stride, span, before, both, strict=True)
+    ]
+
+
+def windows(x: Tensor, axes: tuple[GridAxis, ...], width: int, dilation: int, causal: bool, mode: str) -> Tensor:
+    """x cut and padded so that windows of `width` taps, moved by the strides from its very beginning, are those of the outputs.
+
+    mode: a convolution's padding mode, or "lowest" for what a maximum never picks.
+    """
+    reach = dilation * (width - 1)
+    for dim, axis in enumerate(axes, start=2):
+        m = x.shape[dim]
+        before = (reach if causal else reach // 2) - axis.place
+        after = (axis.out(m) - 1) * axis.stride + reach + 1 - before - m
+        x = pad_dimension(x, dim, before, after, mode)
+    return x
+
+
+def pad_dimension(x: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
+    """Pad, or cut where the amounts are negative."""
+    flat = (0, 0) * (x.dim() - 1 - dim)
+    if before > 0 or after > 0:
+        amounts = (max(before, 0), max(after, 0))
+        if mode in ("zeros", "lowest"):
+            x = F.pad(x, (*flat, *amounts), value=0.0 if mode == "zeros" else -torch.inf)
+        else:
+            x = x.index_select(dim, _positions(x.shape[dim], *amounts, mode).to(x.device))
+    return x.narrow(dim, max(-before, 0), x.shape[dim] - max(-before, 0) - max(-after, 0))
+
+
+def _positions(m: int, before: int, after: int, mode: str) -> Tensor:
+    """Which entry stands at each position of a signal that is continued as the padding mode says, however far."""
+    p = torch.arange(-before, m + after)
+    if mode == "circular":
+        return p % m
+    if mode == "replicate" or m == 1:
+        return p.clamp(0, m - 1)
+    p = p % (2 * (m - 1))  # reflect
+    return torch.minimum(p, 2 * (m - 1) - p)
