@@ -25,6 +25,8 @@ class Command:
 
 #: A new command is one line here, and a frozen dataclass with `run(self) -> int` in a module beside this one.
 COMMANDS = {
+    "search": Command("xdops.cli.search", "Search", "search operations for your data, and say whether it helped"),
+    "predict": Command("xdops.cli.predict", "Predict", "predictions of a network that a search has found"),
     "ops": Command("xdops.cli.ops", "Ops", "all named operations, checked against independent implementations"),
 }
 

@@ -1,0 +1,89 @@
+"""A backbone by name: the default of the task's kind, one of ours, or the user's own `package.module:function`."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from xdops.backbones.operator import operator_cnn
+from xdops.backbones.request import Request
+from xdops.backbones.residual import ResidualCNN
+from xdops.backbones.small import SmallCNN
+from xdops.errors import XDError
+
+Builder = Callable[[Request], nn.Module]
+
+NAMED: dict[str, Builder] = {"residual": ResidualCNN, "small": SmallCNN, "operator": operator_cnn}
+DEFAULT = {"classification": "residual", "regression": "residual", "dense": "operator"}
+HINT = "def build(request): ... returning an nn.Module, with request.in_channels, .outputs, .spatial, .kind"
+
+
+def build_backbone(name: str, request: Request, seed: int) -> nn.Module:
+    """The network, initialised from `seed` (the global random state is left alone) and checked on two examples."""
+    builder = find_builder(DEFAULT[request.kind] if name == "auto" else name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            network = builder(request)
+        except XDError:
+            raise
+        except Exception as error:
+            raise XDError(
+                f"backbone {name}, which failed for {request}: {type(error).__name__}: {error}", "a network", HINT
+            ) from error
+        check_network(name, network, request)
+    return network
+
+
+def find_builder(name: str) -> Builder:
+    """The function that a name stands for."""
+    if name in NAMED:
+        return NAMED[name]
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise XDError(
+            f"backbone {name!r}", f"auto, {', '.join(NAMED)}, or package.module:function", "--backbone mypackage.models:build"
+        )
+    here = os.getcwd()
+    if here not in sys.path:  # as `python -m` does: the user's module lies in the folder they work in
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise XDError(
+            f"backbone {name!r}, whose module cannot be imported ({type(error).__name__}: {error})",
+            "a module that imports, installed or in the current folder",
+            f"python -c 'import {module_name}'",
+        ) from error
+    builder = getattr(module, attribute, None)
+    if not callable(builder):
+        own = [n for n, f in vars(module).items() if callable(f) and inspect.getmodule(f) is module]
+        raise XDError(f"backbone {name!r}: no function {attribute!r}", f"one of {module_name}'s: {', '.join(own) or 'none'}", HINT)
+    return builder
+
+
+def check_network(name: str, network: object, request: Request) -> None:
+    """It must be a module, take two examples and give outputs of the right shape."""
+    if not isinstance(network, nn.Module):
+        raise XDError(f"backbone {name}, which returned a {type(network).__name__}", "a torch.nn.Module", HINT)
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            output = network(torch.zeros(2, *request.input_shape))
+    except Exception as error:
+        raise XDError(
+            f"backbone {name}, which fails on inputs of shape (2, {', '.join(map(str, request.input_shape))}): {error}",
+            "a network for (batch, channels, *grid)",
+            HINT,
+        ) from error
+    finally:
+        network.train(was_training)
+    expected = (2, *request.output_shape)
+    if not isinstance(output, torch.Tensor) or tuple(output.shape) != expected:
+        given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        raise XDError(f"backbone {name} with outputs {given} for two examples", f"{expected}", HINT)

@@ -1,0 +1,109 @@
+"""`xdops predict`: what a network that a search has found says about new data."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+from xdops.search.files import write_file
+from xdops.tasks.checks import check_finite
+from xdops.tasks.experiment import Finished
+from xdops.tasks.files import ArrayFile, open_arrays
+from xdops.tasks.task import Reading
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Apply a network that `xdops search` has found to new data.
+
+    Inputs are scaled as in training, and predictions come back in the units of the training targets. Classification writes `label`
+    (N,), `probability` (N, classes) and `classes`; regression and dense prediction write `prediction`.
+
+    \b
+    example:
+      xdops predict runs/ecg new.npz -o predictions.npz
+    """
+
+    run_folder: tyro.conf.Positional[Path]
+    """The --out folder of a search."""
+    data: tyro.conf.Positional[Path]
+    """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape that was trained on."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("predictions.npz")
+    """The .npz to write."""
+    space: str | None = None
+    """backbone, darts or xd. Default: whichever was best on validation."""
+    seed: int | None = None
+    """Of which seed. Default: whichever was best on validation."""
+    x_name: str | None = None
+    """The name of the inputs. Default: x or x_test, or the only array there is."""
+
+    def run(self) -> int:
+        if self.out.suffix != ".npz":
+            raise XDError(f"-o {self.out}", "a file name that ends in .npz", f"-o {self.out.with_suffix('.npz')}")
+        if not self.out.absolute().parent.is_dir():
+            raise XDError(f"-o {self.out}, in a folder that does not exist", "an existing folder", f"mkdir -p {self.out.parent}")
+        finished = Finished.open(self.run_folder)
+        space, seed = choose_run(finished, self.space, self.seed)
+        file = open_arrays(self.data)
+        name = input_name(file, self.x_name)
+        x = file.read(name)
+        if x.dtype.kind not in "biuf":
+            raise XDError(f"{name} of type {x.dtype}", "real numbers", "numbers")
+        check_finite(x, name)
+        inputs = finished.reading.inputs(x, name)
+        arrays = decode(finished.reading, outputs(finished.best(space, seed), inputs))
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+        write_file(self.out, buffer.getvalue())
+        Console().print(
+            f"{len(x)} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", highlight=False, soft_wrap=True
+        )
+        return 0
+
+
+def choose_run(finished: Finished, space: str | None, seed: int | None) -> tuple[str, int]:
+    """The finished run that was asked for, or the best on validation among those that fit."""
+    runs = finished.runs()
+    fitting = [(s, k) for s, k in runs if space in (None, s) and seed in (None, k)]
+    if not fitting:
+        asked = " ".join([f"--space {space}"] * (space is not None) + [f"--seed {seed}"] * (seed is not None))
+        there = ", ".join(f"{s} seed {k}" for s, k in runs)
+        raise XDError(
+            f"{asked or 'a search without a finished run'} in {finished.out}", there or "a finished run", "xdops search --resume"
+        )
+    sign = 1 if finished.result(*fitting[0]).higher_is_better else -1
+    return max(fitting, key=lambda run: sign * finished.result(*run).best_validation)
+
+
+def input_name(file: ArrayFile, given: str | None) -> str:
+    if given is not None:
+        return given  # `read` says what is there if this is not
+    for name in ("x", "x_test"):
+        if name in file.names:
+            return name
+    if len(file.names) == 1:
+        return file.names[0]
+    raise XDError(f"no array 'x' in {file.path}, which has: {', '.join(file.names) or 'none'}", "the inputs", "--x-name NAME")
+
+
+def outputs(network: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return torch.cat([network(part) for part in x.split(BATCH)])
+
+
+def decode(reading: Reading, y: Tensor) -> dict[str, np.ndarray]:
+    """Arrays in the user's own terms."""
+    if reading.classes:
+        classes = np.asarray(reading.classes)
+        return {"label": classes[y.argmax(dim=1).numpy()], "probability": y.softmax(dim=1).numpy(), "classes": classes}
+    assert reading.y_scaling is not None
+    return {"prediction": reading.y_scaling.undo(y).numpy()}

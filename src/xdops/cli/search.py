@@ -1,0 +1,158 @@
+"""`xdops search`: train a backbone and the search spaces around it on the user's own data, and say whether it helped."""
+
+import shlex
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import tyro
+from rich.console import Console
+
+from xdops.backbones.request import Kind
+from xdops.report.search_report import write_report
+from xdops.report.table import terminal_table
+from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
+from xdops.tasks.experiment import Experiment, Finished, NetworkSettings
+from xdops.tasks.folder import REPORT
+from xdops.tasks.own import DataSettings
+from xdops.tasks.recipes import Recipe, find_task
+from xdops.tasks.task import Task
+
+DEFAULT_DATA = "permuted-digits"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Turn a convolutional network into its search space, search, and say whether it helped.
+
+    Trains the backbone and each search space on the same data with the same settings and seeds, and ends with a table, one plain
+    sentence, and DIR/report.html. Whatever is not said is detected, printed, and can be overruled.
+
+    \b
+    examples:
+      xdops search                                  the demonstration: digits whose rows and columns are permuted, about a minute
+      xdops search data.npz                         your arrays x and y: signals, images or volumes; classes, numbers or grids
+      xdops search data.mat --x-name ecg --y-name rhythm --spaces backbone,xd --seeds 3 --epochs 50 --out runs/ecg
+      xdops search data.npz --backbone mymodels:build   your own network: build(request) -> nn.Module
+      xdops search data.npz --out runs/ecg --resume     go on after Ctrl-C, a crash, or to add seeds
+      xdops predict runs/ecg new.npz -o predictions.npz
+
+    \b
+    the data: .npz, .h5, .mat, or a folder of .npy, with arrays
+      x, y                    split for you, seeded, each class in proportion; or
+      x_train, y_train, x_test, y_test [, x_val, y_val]
+      x: (N, length), (N, channels, length), (N, H, W), (N, channels, H, W), (N, H, W, channels), volumes likewise
+      y: integers (N,): classification; floats (N,) or (N, k): regression; floats on the grid of x: dense prediction
+    """
+
+    data: tyro.conf.Positional[str] = DEFAULT_DATA
+    """Your file or folder; or permuted-digits or digits, which come with xdops."""
+    spaces: str = "backbone,darts,xd"
+    """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd."""
+    seeds: int = 3
+    """How many times each is trained, from different random starts. One cannot tell skill from chance."""
+    seed: int = 0
+    """The first seed; the others count up from it."""
+    epochs: int | None = None
+    """How often the training data are seen. Default: 20 for digits, 40 for classification and regression, 100 for dense."""
+    out: Path | None = None
+    """The folder of settings, metrics, checkpoints and report.html. Default: runs/NAME-OF-THE-DATA."""
+    resume: bool = False
+    """Continue what is in --out: finished runs are kept, an interrupted one goes on bit for bit, missing ones are added."""
+
+    x_name: str = "x"
+    """The name of the inputs in your file; with parts, the beginning of it: NAME_train, NAME_test."""
+    y_name: str = "y"
+    """The name of the targets, likewise."""
+    layout: str | None = None
+    """Which axis of x is what, if the guess is wrong: NL, NCL, NLC, NHW, NCHW, NHWC, NDHW, NCDHW or NDHWC."""
+    kind: Kind | None = None
+    """What is predicted, if the guess is wrong."""
+    split: tuple[float, float, float] = (0.7, 0.15, 0.15)
+    """Fractions for training, validation and test, where the file has no parts of its own."""
+    split_seed: int = 0
+    """The seed of that split."""
+
+    backbone: str | None = None
+    """auto (by kind), residual, small, operator, or package.module:function, called with one argument that has .in_channels,
+    .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
+    lr: float | None = None
+    """Step size of the weights: Adam, with a cosine down to zero."""
+    arch_lr: float | None = None
+    """Step size of the architecture: Adam, following the same schedule."""
+    warmup: int = 0
+    """Epochs before the architecture begins to move."""
+    batch_size: int | None = None
+    """Examples per step."""
+    clip: float | None = None
+    """Largest gradient norm, if any."""
+    depth: tuple[int, int, int] = (3, 3, 3)
+    """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
+    quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
+    """Only the result, not every epoch."""
+
+    def run(self) -> int:
+        console = Console()
+        task, recipe = find_task(
+            self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed)
+        )
+        experiment = self.experiment(task, recipe)
+        console.print(f"[bold]{task.name}[/bold]", highlight=False)
+        for note in task.notes:
+            console.print(f"  {note}", highlight=False)
+
+        def progress(space: str, seed: int) -> Progress | None:
+            if not self.quiet:
+                console.print(f"[bold]{space}[/bold], seed {seed}", highlight=False)
+            return Silent() if self.quiet else None
+
+        try:
+            experiment.run(self.resume, progress)
+        except Interrupted:
+            console.print(
+                f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", highlight=False, soft_wrap=True
+            )
+            return Interrupted.exit_code
+        rows, sentence = write_report(Finished.open(experiment.out))
+        console.print(terminal_table(rows, task.name))
+        console.print(sentence, highlight=False)
+        console.print(f"Report: {experiment.out / REPORT}", highlight=False, soft_wrap=True)
+        return 0
+
+    def experiment(self, task: Task, recipe: Recipe) -> Experiment:
+        search = SearchSettings(
+            epochs=given(self.epochs, recipe.epochs),
+            batch_size=given(self.batch_size, recipe.batch_size),
+            seed=self.seed,
+            weights=OptimizerSettings("adam", given(self.lr, recipe.lr)),
+            architecture=OptimizerSettings("adam", given(self.arch_lr, recipe.arch_lr)),
+            schedule=ScheduleSettings("cosine"),
+            warmup=self.warmup,
+            clip=self.clip,
+        )
+        return Experiment(
+            task,
+            NetworkSettings(given(self.backbone, recipe.backbone), self.depth),
+            tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
+            self.seeds,
+            search,
+            self.out or Path("runs") / Path(self.data).stem,
+            self.command(),
+        )
+
+    def command(self) -> str:
+        """What to type to have this search again: everything that differs from the defaults."""
+        words = ["xdops", "search", self.data]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("data", "resume", "quiet") and value != field.default:
+                flag = "--" + field.name.replace("_", "-")
+                words += [flag, *map(str, value if isinstance(value, tuple) else (value,))]
+        return shlex.join(words)
+
+
+T = TypeVar("T")
+
+
+def given(value: T | None, otherwise: T) -> T:
+    return otherwise if value is None else value

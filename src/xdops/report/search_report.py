@@ -1,0 +1,132 @@
+"""results.json and report.html of a finished search."""
+
+import shlex
+from collections.abc import Sequence
+
+import torch
+
+from xdops.operations import XDOperation
+from xdops.report.curves import learning_curves, novelty_bars, seed_strip
+from xdops.report.operators import dense_operations, input_sizes, matrices_figure, reach_figure, some_outputs
+from xdops.report.page import Changed, Page, Picture
+from xdops.report.style import embed
+from xdops.report.summary import SpaceSummary, is_share, summarise, verdict
+from xdops.search import SearchResult
+from xdops.search.files import write_file, write_json
+from xdops.tasks.experiment import Finished
+from xdops.tasks.folder import REPORT, RESULTS
+
+#: Pictures of at most this many layers.
+MOST_CHANGED = 3
+
+
+def write_report(finished: Finished) -> tuple[list[SpaceSummary], str]:
+    """Write both files from what is in the folder; returns the table's rows and the verdict."""
+    results: dict[str, list[SearchResult]] = {}
+    for space, seed in finished.runs():
+        results.setdefault(space, []).append(finished.result(space, seed))
+    rows = summarise(results)
+    sentence = verdict(rows)
+    write_json(
+        finished.out / RESULTS,
+        {
+            "verdict": sentence,
+            "spaces": [row.to_dict() for row in rows],
+            "runs": [
+                {"space": space, "seed": seed} | {k: v for k, v in finished.result(space, seed).to_dict().items() if k != "history"}
+                for space, seed in finished.runs()
+            ],
+        },
+    )
+    write_file(finished.out / REPORT, make_page(finished, results, rows, sentence).html().encode())
+    return rows, sentence
+
+
+def make_page(finished: Finished, results: dict[str, list[SearchResult]], rows: Sequence[SpaceSummary], sentence: str) -> Page:
+    metric = rows[0].metric
+    novelty = novelty_bars(results)
+    return Page(
+        title=f"xdops search: {finished.settings['task']}",
+        verdict=sentence,
+        rows=rows,
+        notes=finished.settings["notes"],
+        seeds=Picture(
+            embed(seed_strip(rows), "svg", f"test {metric} per seed"),
+            "Every dot is one seed, the bar is their mean. Spaces whose dots overlap cannot be told apart.",
+        ),
+        curves=Picture(
+            embed(learning_curves(results), "svg", "learning curves"),
+            f"Thin lines are seeds, thick lines their mean. Left: {metric} on the validation part"
+            + (" in percent" if is_share(metric) else "")
+            + ", which chooses the epoch. Right: the loss that is trained on.",
+        ),
+        novelty=None
+        if novelty is None
+        else Picture(
+            embed(novelty, "svg", "novelty per layer"),
+            "How far each layer's architecture parameters moved from where they started, relative to their size, mean over seeds.",
+        ),
+        changed=most_changed(finished, results),
+        command=finished.settings["command"],
+        facts=facts(finished, rows),
+    )
+
+
+def most_changed(finished: Finished, results: dict[str, list[SearchResult]]) -> list[Changed]:
+    """Pictures of the XD layers that moved furthest, of the seed that did best on validation."""
+    if "xd" not in results:
+        return []
+    seeds = [seed for space, seed in finished.runs() if space == "xd"]
+    runs = dict(zip(seeds, results["xd"], strict=True))
+    sign = 1 if results["xd"][0].higher_is_better else -1
+    seed = max(runs, key=lambda s: sign * runs[s].best_validation)
+    start, best = finished.start("xd", seed), finished.best("xd", seed)
+    sizes = input_sizes(best, torch.zeros(2, *finished.reading.request.input_shape))
+    old, new = dict(start.named_modules()), dict(best.named_modules())
+    order = sorted(sizes, key=lambda name: -runs[seed].novelty.get(name, 0.0))
+    return [
+        picture_layer(name, old[name], new[name], sizes[name], runs[seed].novelty.get(name, 0.0), seed)
+        for name in order[:MOST_CHANGED]
+    ]
+
+
+def picture_layer(name: str, old: torch.nn.Module, new: torch.nn.Module, size: tuple[int, ...], moved: float, seed: int) -> Changed:
+    assert isinstance(old, XDOperation)
+    assert isinstance(new, XDOperation)
+    before, after = dense_operations(old, size), dense_operations(new, size)
+    pictures = [
+        Picture(
+            embed(matrices_figure(before, after), "png", f"operator matrices of {name}"),
+            "One row per dimension. A = Re(K diag(L w) M) with the mean filter w: row = output position, column = input position, "
+            "blue negative, red positive. Before the search it is a convolution's band along the diagonal; whatever leaves the "
+            "band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; they start out as "
+            "Fourier transforms, of constant modulus, times identities.",
+        )
+    ]
+    if len(size) == 2:
+        pictures.append(
+            Picture(
+                embed(reach_figure(before, after, some_outputs(after)), "png", f"reach of four outputs of {name}"),
+                "Which input pixels four output pixels (circled) look at. Before the search: their neighbours. After: rows and "
+                "columns that the search found to belong together. Each line has its own colour scale.",
+            )
+        )
+    kernel, grid = (" x ".join(map(str, s)) for s in (new.kernel_size, size))
+    channels = f"{new.in_channels} to {new.out_channels} channels"
+    told = f"Seed {seed}. Was a {kernel} convolution, {channels}, on a grid of {grid}; depth {new.depth}; novelty {moved:.3f}."
+    return Changed(name, told, tuple(pictures))
+
+
+def facts(finished: Finished, rows: Sequence[SpaceSummary]) -> dict[str, str]:
+    search = finished.settings["identity"]["search"]
+    weights, architecture = search["weights"], search["architecture"]
+    return {
+        "backbone": finished.network.backbone,
+        "epochs": str(search["epochs"]),
+        "batch size": str(search["batch_size"]),
+        "weights": f"{weights['name']}, step size {weights['lr']:g}, {search['schedule']['name']} schedule",
+        "architecture": f"{architecture['name']}, step size {architecture['lr']:g}, frozen for the first {search['warmup']} epochs",
+        "XD depth (K, L, M)": str(finished.network.depth),
+        "seeds": ", ".join(map(str, finished.settings["seeds"])),
+        "folder": shlex.quote(str(finished.out)),
+    }

@@ -1,0 +1,28 @@
+"""The table of a search, for the terminal."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from xdops.report.summary import SpaceSummary, number, with_spread
+
+
+def terminal_table(rows: Sequence[SpaceSummary], title: str) -> Table:
+    seeds = len(rows[0].test)
+    arrow = "higher is better" if rows[0].higher_is_better else "lower is better"
+    table = Table(title=title, caption=f"mean ± standard deviation over {seeds} seed{'s' if seeds > 1 else ''}; {arrow}")
+    table.add_column("space")
+    for head in (f"test {rows[0].metric}", "on validation", "weights", "architecture", "s/epoch", "novelty"):
+        table.add_column(head, justify="right")
+    best = (max if rows[0].higher_is_better else min)(row.mean for row in rows)
+    for row in rows:
+        cells = [
+            with_spread(row),
+            number(sum(row.validation) / len(row.validation), row.metric),
+            f"{row.weights:,}",
+            f"{row.architecture:,}",
+            f"{row.seconds_per_epoch:.2f}",
+            f"{row.novelty:.3f}" if row.architecture else "-",
+        ]
+        table.add_row(row.space, *cells, style="bold" if row.mean == best else None)
+    return table

@@ -1,0 +1,38 @@
+"""Settings that are sensible before anything is tuned: what a flag that is not given stands for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdops.backbones.request import Kind
+from xdops.tasks.digits import digits_task
+from xdops.tasks.own import DataSettings, load_task
+from xdops.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Recipe:
+    backbone: str
+    epochs: int
+    batch_size: int
+    lr: float  # Adam, with a cosine down to zero
+    arch_lr: float  # Adam, following the same schedule
+
+
+RECIPES: dict[Kind, Recipe] = {
+    "classification": Recipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
+    "regression": Recipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
+    "dense": Recipe("auto", epochs=100, batch_size=20, lr=1e-3, arch_lr=1e-3),
+}
+
+#: For the embedded digits.
+DIGITS = Recipe("small", epochs=20, batch_size=32, lr=3e-2, arch_lr=3e-3)
+
+EMBEDDED = {"permuted-digits": True, "digits": False}  # name -> permuted
+
+
+def find_task(data: str, settings: DataSettings) -> tuple[Task, Recipe]:
+    """The embedded data of that name, or the user's own file or folder."""
+    if data in EMBEDDED and not Path(data).exists():
+        return digits_task(permuted=EMBEDDED[data]), DIGITS
+    task = load_task(Path(data), settings)
+    return task, RECIPES[task.kind]
