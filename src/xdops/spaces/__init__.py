@@ -1,6 +1,7 @@
 """Search spaces over a backbone's layers, by name: a new one is one function and one line in the table."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -11,30 +12,34 @@ from xdops.errors import XDError
 from xdops.spaces.darts import darts_
 from xdops.spaces.edge import OPERATIONS, DartsEdge
 
-__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "apply", "darts_"]
-
-Space = Callable[[nn.Module, ExampleInput, XDConfig, FilterFn | None, float], ConversionReport]
+__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_"]
 
 
-def backbone(
-    model: nn.Module, example_input: ExampleInput, config: XDConfig, filter_fn: FilterFn | None, darts_perturb: float
-) -> ConversionReport:
+@dataclass(frozen=True)
+class SpaceSettings:
+    """One set of settings for all spaces, so that they can be compared."""
+
+    config: XDConfig = field(default_factory=XDConfig)  # which layers are searched, in every space; the rest of it is for xd
+    darts_perturb: float = 0.1  # weight that starts elsewhere than on the backbone's operation; 0.875 is uniform
+    filter_fn: FilterFn | None = None
+
+
+Space = Callable[[nn.Module, ExampleInput, SpaceSettings], ConversionReport]
+
+
+def backbone(model: nn.Module, example_input: ExampleInput, settings: SpaceSettings) -> ConversionReport:
     """No search."""
     return ConversionReport((), ())
 
 
-def xd(
-    model: nn.Module, example_input: ExampleInput, config: XDConfig, filter_fn: FilterFn | None, darts_perturb: float
-) -> ConversionReport:
+def xd(model: nn.Module, example_input: ExampleInput, settings: SpaceSettings) -> ConversionReport:
     """XD-operations, warm-started as the backbone."""
-    return convert_(model, example_input, config, filter_fn)
+    return convert_(model, example_input, settings.config, settings.filter_fn)
 
 
-def darts(
-    model: nn.Module, example_input: ExampleInput, config: XDConfig, filter_fn: FilterFn | None, darts_perturb: float
-) -> ConversionReport:
+def darts(model: nn.Module, example_input: ExampleInput, settings: SpaceSettings) -> ConversionReport:
     """The paper's relaxed discrete set."""
-    return darts_(model, example_input, config, darts_perturb, filter_fn)
+    return darts_(model, example_input, settings.config, settings.darts_perturb, settings.filter_fn)
 
 
 SPACES: dict[str, Space] = {"backbone": backbone, "darts": darts, "xd": xd}
@@ -44,11 +49,9 @@ def apply(
     name: str,
     model: nn.Module,
     example_input: ExampleInput,
-    config: XDConfig = XDConfig(),  # noqa: B008  frozen
-    filter_fn: FilterFn | None = None,
-    darts_perturb: float = 0.1,
+    settings: SpaceSettings = SpaceSettings(),  # noqa: B008  frozen
 ) -> ConversionReport:
-    """Turn the backbone into the named search space, in place. Config and filter choose the same layers in every space."""
+    """Turn the backbone into the named search space, in place."""
     if name not in SPACES:
-        raise XDError(f"the search space {name!r}", f"one of {', '.join(SPACES)}", f"{next(reversed(SPACES))!r}")
-    return SPACES[name](model, example_input, config, filter_fn, darts_perturb)
+        raise XDError(f"the search space {name!r}", f"one of {', '.join(SPACES)}", "'xd'")
+    return SPACES[name](model, example_input, settings)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -64,10 +64,10 @@ class DartsOrigin(Origin):
         change = relative_distance(self.now(edge), replace(self, perturb=0.0).start())
         note = "" if change == 0 else "all but its own operation is lost"
         if self.taps is not None:
-            module: Any = self.module
-            weight = module.weight.detach().clone().to(edge.weight)
+            module, shared_weight = cast(Any, self.module), cast(Any, edge.weight.detach())
+            weight: Any = module.weight.detach().clone().to(edge.weight)
             for layer, shared in self.taps:
-                weight[:, :, *layer] = edge.weight.data[:, :, *shared]
+                weight[:, :, *layer] = shared_weight[:, :, *shared]
             module.weight.data = weight
             module.bias = edge.bias
         return self.module, change, note
