@@ -41,14 +41,25 @@ def make_fabric(settings: SearchSettings) -> Fabric:
     return Fabric(devices=1, **options)
 
 
-def launch(fabric: Fabric, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run function(fabric, *arguments) in every process; returns what the first of them returns."""
+class _Parcel:
+    """What Fabric is not to look into: it copies modules on their way, and stumbles over frozen dataclasses."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.function, self.arguments = function, arguments
+
+
+def _unpack(fabric: Fabric, network: nn.Module, parcel: _Parcel) -> Any:
+    return parcel.function(fabric, network, *parcel.arguments)
+
+
+def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *arguments: Any) -> Any:
+    """Run function(fabric, network, *arguments) in every process; returns what the first of them returns."""
     if fabric.world_size > 1 and not under_torchrun():
-        check_sendable(*arguments)
+        check_sendable(network, *arguments)
     with warnings.catch_warnings():
         # Without layers out of reach, the search for them is needless but harmless.
         warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified.*")
-        return fabric.launch(function, *arguments)
+        return fabric.launch(_unpack, network, _Parcel(function, arguments))
 
 
 def check_sendable(*arguments: Any) -> None:

@@ -46,11 +46,11 @@ def search(
     """
     out = Path(out)
     fabric = make_fabric(settings)
-    arguments = (network, problem, settings, out, resume, describe, progress)
+    arguments = (problem, settings, out, resume, describe, progress)
     if fabric.world_size == 1 or under_torchrun():
-        return launch(fabric, _search_here, *arguments)
+        return launch(fabric, _search_here, network, *arguments)
     with stop_on_signals(announce=False, forward=True):
-        kind, *details = launch(fabric, _search_in_child, *arguments)
+        kind, *details = launch(fabric, _search_in_child, network, *arguments)
     if kind != "done":
         raise _ENDINGS[kind](*details)
     load_weights(out, network)
@@ -150,7 +150,7 @@ class _Run:
             self.stop_if_asked(stop)
 
     def stop_if_asked(self, stop: StopRequest) -> None:
-        """End here, where all is saved, if any process was asked to: also after the last epoch, as more runs may follow this one."""
+        """End here, where all is saved, if any process was asked to; after the last epoch too, as more runs may follow."""
         if total(self.loop.fabric, float(stop.requested))[0]:
             raise Interrupted(self.out, self.loop.position.epoch, self.loop.position.step)
 
