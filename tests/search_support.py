@@ -1,4 +1,4 @@
-"""A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume]."""
+"""A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume] [summed]."""
 
 import dataclasses
 import os
@@ -87,9 +87,17 @@ class Slow:
     def finish(self) -> None: ...
 
 
+#: A search that several processes can share up to rounding: no dropout, double precision, a loss that is a sum.
+SUMMED = (
+    dataclasses.replace(SETTINGS, precision="64-true", weights=OptimizerSettings("sgd", 0.005, 0.9)),
+    make_problem(loss=summed_loss, reduction="sum"),
+)
+
+
 def main() -> None:
-    settings = dataclasses.replace(SETTINGS, processes=int(os.environ.get("SEARCH_PROCESSES", "1")))
-    search(make_network(), make_problem(), settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Slow())
+    settings, problem = SUMMED if "summed" in sys.argv else (SETTINGS, make_problem())
+    network = make_network(dropout=0.0 if "summed" in sys.argv else 0.2)
+    search(network, problem, settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Slow())
 
 
 if __name__ == "__main__":

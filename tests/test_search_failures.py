@@ -29,9 +29,13 @@ class NaNFrom:
 # Per epoch 5 training losses and 1 on validation.
 @pytest.mark.parametrize(
     ("call", "bad", "what", "epochs_kept"),
-    [(3, float("nan"), "training loss of nan in epoch 1, step 3", 0), (8, float("inf"), "training loss of inf in epoch 2, step 2", 1),
-     (9, 1e9, "training loss of", 1), (12, float("nan"), "validation loss of nan in epoch 2", 1)],
-)  # fmt: skip
+    [
+        (3, float("nan"), "training loss of nan in epoch 1, step 3", 0),
+        (8, float("inf"), "training loss of inf in epoch 2, step 2", 1),
+        (9, 1e9, "training loss of", 1),
+        (12, float("nan"), "validation loss of nan in epoch 2", 1),
+    ],
+)
 def test_a_bad_loss_stops_with_its_place_and_keeps_the_last_good_state(
     tmp_path: Path, call, bad, what: str, epochs_kept: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from search_support import SETTINGS, make_network, make_problem
+from search_support import SETTINGS, make_network, make_problem, make_split
 from xdops.convert import arch_parameters, weight_parameters
 from xdops.search import OptimizerSettings, Silent, search
 
@@ -92,7 +92,7 @@ def test_a_backbone_without_architecture_trains_by_the_same_call(tmp_path: Path)
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    result = run(make_network(dropout=0.0), tmp_path / "run", epochs=15)
+    result = run(make_network(dropout=0.0), tmp_path / "run", {"train": make_split(150, 1)}, epochs=15)
     assert result.test_at_best > 0.8  # a third by guessing
     assert result.best_validation == max(r.validation_metric for r in result.history)
     assert result.history[result.best_epoch - 1].validation_metric == result.best_validation

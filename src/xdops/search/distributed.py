@@ -59,7 +59,8 @@ def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *ar
     with warnings.catch_warnings():
         # Without layers out of reach, the search for them is needless but harmless.
         warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified.*")
-        return fabric.launch(_unpack, network, _Parcel(function, arguments))
+        start: Callable[..., Any] = _unpack
+        return fabric.launch(start, network, _Parcel(function, arguments))
 
 
 def check_sendable(*arguments: Any) -> None:

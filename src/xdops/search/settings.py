@@ -79,7 +79,8 @@ class SearchSettings:
     batch_size: examples per forward pass over all processes together; `accumulate` of them make one step. The architecture follows
     the weights' schedule from its own step size, and is frozen in the first `warmup` and the last `cooldown` epochs. clip: largest
     gradient norm, of the weights and of the architecture each by itself, so that the backbone's own recipe stays what it was.
-    processes: data-parallel processes on this machine (one device each); under `torchrun` its number of processes.
+    processes: data-parallel processes on this machine (one device each), or 1 and those of `torchrun`; batch norm then sees each
+    process's own share, as usual in torch.
     """
 
     epochs: int = 20
