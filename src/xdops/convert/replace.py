@@ -177,10 +177,10 @@ def largest_error(edge: nn.Module, uses: Uses) -> float:
 
 
 def must_equal(stand_in: nn.Module, candidate: Candidate) -> None:
-    """Leave alone what turns out to compute something else than its kind of layer does."""
+    """Leave alone what turns out to be something else than its kind of layer, at some input."""
     error = largest_error(stand_in, candidate.uses)
     if error > 3 * torch.finfo(candidate.inputs[0].dtype).eps ** 0.5:
-        raise LeaveAlone(f"it computes something else than its kind of layer (relative difference {error:.1e})")
+        raise LeaveAlone(f"it is not what its kind of layer would be (relative difference {error:.1e})")
 
 
 def row(candidate: Candidate, built: Built) -> ConvertedLayer:

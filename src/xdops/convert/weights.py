@@ -37,7 +37,7 @@ def share(layer: nn.Module, edge: Any) -> None:
         if parametrize.is_parametrized(layer, name):
             parametrize.register_parametrization(edge, name, nn.Identity())  # makes the property; the next line what is behind it
             edge.parametrizations[name] = layer.parametrizations[name]  # type: ignore[index]
-        elif name in layer._parameters:
+        elif layer._parameters.get(name) is not None:
             setattr(edge, name, layer._parameters[name])
 
 
@@ -50,5 +50,5 @@ def give_back(edge: Any, layer: Any) -> None:
     for name in ("weight", "bias"):
         if parametrize.is_parametrized(layer, name):
             layer.parametrizations[name] = edge.parametrizations[name]
-        elif name in layer._parameters:
+        elif layer._parameters.get(name) is not None:
             setattr(layer, name, edge._parameters[name])

@@ -156,10 +156,11 @@ def grown(candidate: Candidate) -> Any:
     conv = plain_conv(module, candidate.config.kernel_size)
     shortest = [min(seen) for seen in zip(*(x.shape[2:] for x in candidate.inputs), strict=True)]
     room = {"reflect": 1, "circular": 0}.get(conv.padding_mode)
-    if room is not None and any(p > m - room for p, m in zip(conv.padding, shortest, strict=True)):
+    padding = conv._reversed_padding_repeated_twice[::-2]  # also where it is "same"
+    if room is not None and any(p > m - room for p, m in zip(padding, shortest, strict=True)):
         raise XDError(
             f"kernel_size={candidate.config.kernel_size} for inputs of {by(shortest)} with {conv.padding_mode} padding",
-            f"inputs large enough for padding {by(conv.padding)}",
+            f"inputs large enough for padding {by(padding)}",
             f'overrides={{"{candidate.name}": {{"kernel_size": None}}}}',
         )
     with torch.no_grad():
