@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
+from xdops.matrices.pairs import to_complex
 from xdops.operations.axes import Axis
 from xdops.operations.definition import check_input, xd_operation
 
@@ -139,7 +140,7 @@ class XDOperation(nn.Module):
         if self.transposed_weight:
             w = w.unflatten(0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
         if self.complex_weight:
-            w = torch.view_as_complex(w)
+            w = to_complex(w)
         if self.places_weight:
             for i, n in enumerate(self.sizes):
                 columns: Tensor = getattr(self, f"weight_columns_{i}")
