@@ -46,9 +46,9 @@ def test_step_schedules_take_fractions_epochs_and_a_factor_each() -> None:
 
 
 def test_the_cosine_goes_from_one_towards_its_floor() -> None:
-    assert factors(ScheduleSettings("cosine", floor=0.2), 4) == pytest.approx(
-        [1, 0.2 + 0.8 * (1 + 0.5**0.5) / 2, 0.6, 0.2 + 0.8 * (1 - 0.5**0.5) / 2]
-    )
+    half = 0.5**0.5
+    expected = [1, 0.2 + 0.4 * (1 + half), 0.6, 0.2 + 0.4 * (1 - half)]
+    assert factors(ScheduleSettings("cosine", floor=0.2), 4) == pytest.approx(expected)
 
 
 def test_a_plateau_is_an_epoch_worse_than_each_of_the_last_few() -> None:

@@ -60,14 +60,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SearchResult]
 
 
 # 5 steps per epoch; the warm-up ends after epoch 0.
-@pytest.mark.parametrize("at", [(0, 2), (0, 5), (1, 1), (2, 4), (3, 5)], ids=str)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    ("at", "number"),
+    [((0, 2), signal.SIGINT), ((0, 5), signal.SIGINT), ((1, 1), signal.SIGTERM), ((2, 4), signal.SIGINT), ((3, 5), signal.SIGINT)],
+)
 def test_a_stopped_search_resumes_bit_for_bit(whole, tmp_path: Path, at: tuple[int, int], number: int, capsys) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Interrupted, match="--resume") as stopped:
         search(make_network(), make_problem(), SETTINGS, tmp_path / "run", progress=StopAt(*at, number))
-    # A signal is seen at the end of the step after: the one that was running when it came.
-    assert (stopped.value.epoch, stopped.value.step) >= at[:1]
+    # It came between two steps, so the next one is finished, or the epoch if there is none.
+    assert (stopped.value.epoch, stopped.value.step) == ((at[0], at[1] + 1) if at[1] < 5 else (at[0] + 1, 0))
     assert stopped.value.exit_code == 130
     assert signal.getsignal(number) is before
     assert "Ctrl-C again" in capsys.readouterr().err
@@ -139,7 +141,7 @@ def test_a_killed_search_resumes_bit_for_bit(whole, tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_PAUSE": "5"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_PAUSE": "60"}
     process = subprocess.Popen(
         [sys.executable, str(SUPPORT), str(tmp_path / "run")],
         stdout=subprocess.PIPE,
@@ -152,7 +154,7 @@ def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     timer = threading.Timer(0.8, process.send_signal, (signal.SIGINT,))
     timer.start()
-    _, errors = process.communicate(timeout=4)
+    _, errors = process.communicate(timeout=40)
     assert "KeyboardInterrupt" in errors
     assert "Interrupted" not in errors.replace("KeyboardInterrupt", "")
 
