@@ -359,5 +359,21 @@ def test_parametrized_weights_keep_their_parametrization():
     torch.testing.assert_close(norms, model[0].parametrizations.weight.original0.flatten().abs())
 
 
+@pytest.mark.parametrize("name", ["weight norm", "weight norm by a hook", "spectral norm"])
+def test_a_parametrized_layer_trains_as_the_original_does_while_the_architecture_is_fixed(name):
+    (model, example), (twin, _) = network(name), network(name)
+    convert_(twin, example, XDConfig(trained=()))
+    outputs = []
+    for net in (model.train(), twin.train()):
+        optimizer = torch.optim.SGD(weight_parameters(net), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            out = run(net, example)
+            out.square().mean().backward()
+            optimizer.step()
+        outputs.append(out.detach())
+    torch.testing.assert_close(*outputs, rtol=1e-10, atol=1e-10)
+
+
 def test_public_names_are_at_the_top():
     assert {"convert_", "revert_", "merge_", "arch_parameters", "weight_parameters", "novelty", "XDConfig"} <= set(xdops.__all__)

@@ -1,5 +1,6 @@
 """Model surgery, the same for every search space: choose layers, see what they receive, build an edge for each, then swap all."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -81,9 +82,11 @@ def replace_(
     uses = record_uses(model, example_input, {c.name: c.module for c in candidates})
     converted, swaps = [], []
     with undisturbed(model):
-        for candidate in (Candidate(c.name, c.module, c.kind, c.config, uses[c.name], c.tied) for c in candidates):
+        for chosen in candidates:
+            candidate = dataclasses.replace(chosen, uses=uses.pop(chosen.name))  # what it saw is needed no longer than this
             try:
                 check_uses(candidate)
+                candidate.uses.add_random(candidate.module)
                 built = build(candidate)
             except LeaveAlone as why:
                 left.append(LeftAlone(candidate.name, describe(candidate.module), str(why)))

@@ -26,6 +26,12 @@ class Uses:
     def pairs(self) -> list[tuple[Tensor, Tensor]]:
         return [*self.recorded.values(), *self.random]
 
+    def add_random(self, module: nn.Module) -> None:
+        """The module on random numbers of the same shapes: an example of zeros, say, would not tell layers apart."""
+        for x, _ in self.recorded.values():
+            noise = torch.randn_like(x)
+            self.random.append((noise, module(noise.clone()).clone()))
+
     def add(self, given: tuple[Any, ...], output: Any) -> None:
         if len(given) != 1 or not isinstance(given[0], Tensor) or not isinstance(output, Tensor):
             self.problem = "its calls are more than one tensor in, one out"
@@ -59,16 +65,7 @@ def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[
                 "one that model(...) accepts",
                 "a tensor, a tuple of positional arguments, or a dict of keyword arguments, on the model's device and in its dtype",
             ) from error
-        stack.close()  # no hooks any more
-        for name, module in modules.items():
-            uses[name].random = [probe(module, x) for x, _ in uses[name].recorded.values() if x.is_floating_point()]
     return uses
-
-
-def probe(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The module on random numbers of x's shape: an example of zeros, say, would not tell layers apart."""
-    noise = torch.randn_like(x)
-    return noise, module(noise.clone()).clone()
 
 
 def arguments(example_input: ExampleInput) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -40,6 +40,24 @@ def share(layer: nn.Module, edge: Any) -> None:
         elif layer._parameters.get(name) is not None:
             setattr(edge, name, layer._parameters[name])
 
+    if parametrize.is_parametrized(edge):
+        edge.register_forward_pre_hook(_compute_once)
+        edge.register_forward_hook(_forget, always_call=True)
+
+
+_OPEN = "_xdops_open_caches"
+
+
+def _compute_once(edge: nn.Module, args: Any) -> None:
+    """One call computes the weight once: spectral_norm moves its estimate with every computation."""
+    cache = parametrize.cached()
+    cache.__enter__()
+    edge.__dict__.setdefault(_OPEN, []).append(cache)
+
+
+def _forget(edge: nn.Module, args: Any, output: Any) -> None:
+    edge.__dict__[_OPEN].pop().__exit__(None, None, None)
+
 
 def give_back(edge: Any, layer: Any) -> None:
     """The reverse: `layer` gets the parameters that `edge` has now, which may be other objects after a load."""
