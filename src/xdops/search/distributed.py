@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -31,7 +30,7 @@ def make_fabric(settings: SearchSettings) -> Fabric:
             raise XDError(
                 f"processes={settings.processes} under torchrun with {world} processes",
                 f"{world}, or 1 for what torchrun started",
-                "",
+                "processes=1",
             )
     options: dict[str, Any] = {"accelerator": settings.accelerator, "precision": settings.precision, "num_nodes": nodes}
     if world > 1:
@@ -56,11 +55,8 @@ def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *ar
     """Run function(fabric, network, *arguments) in every process; returns what the first of them returns."""
     if fabric.world_size > 1 and not under_torchrun():
         check_sendable(network, *arguments)
-    with warnings.catch_warnings():
-        # Without layers out of reach, the search for them is needless but harmless.
-        warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified.*")
-        start: Callable[..., Any] = _unpack
-        return fabric.launch(start, network, _Parcel(function, arguments))
+    start: Callable[..., Any] = _unpack
+    return fabric.launch(start, network, _Parcel(function, arguments))
 
 
 def check_sendable(*arguments: Any) -> None:
@@ -78,9 +74,7 @@ def check_sendable(*arguments: Any) -> None:
 
 def parallel(fabric: Fabric, network: nn.Module) -> nn.Module:
     """The network whose backward pass averages gradients over processes; to be made anew when other parameters learn."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, module="torch.nn.parallel.*")
-        return fabric.strategy.setup_module(network)
+    return fabric.strategy.setup_module(network)
 
 
 def unsynchronised(network: nn.Module) -> AbstractContextManager[Any]:
