@@ -82,7 +82,7 @@ class Butterfly(StructuredMatrix):
         return Butterfly.from_factors(factors, self.increasing, self.dtype)
 
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
-        if rows is not None and len(rows) < columns:  # fewer rows than columns: build from the transposed side
+        if rows is not None and 0 < len(rows) < columns:  # fewer rows than columns: build from the transposed side
             prefix = int(rows.max()) + 1
             transposed = [f.mT for f in self.factors]
             return merge(transposed, not self.increasing, prefix)[0, 0].mT[rows, :columns]

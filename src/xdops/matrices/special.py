@@ -85,13 +85,8 @@ def identity(
 
 
 def zero(n: int, depth: int = 1, radices: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> KMatrix:
-    """The zero matrix."""
-    return KMatrix(
-        [
-            Butterfly(torch.zeros_like(b.values), b.radices, b.increasing)
-            for b in identity(n, depth, radices, dtype=dtype).butterflies
-        ]
-    )
+    """The zero matrix: the identity with the factor applied last set to zero, so that it has a gradient and can learn."""
+    return identity(n, depth, radices, dtype=dtype).scale_rows(torch.zeros(n))
 
 
 def diagonal(values: Tensor, radices: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> KMatrix:

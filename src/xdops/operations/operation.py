@@ -4,7 +4,6 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from xdops.errors import XDError
