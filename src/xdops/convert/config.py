@@ -31,7 +31,7 @@ class XDConfig:
     pools: bool = True  # average pools
     max_pools: bool = False  # start as the average pool of the same size
     skips: bool = False  # nn.Identity and empty nn.Sequential
-    shortcuts: tuple[str, ...] = ()  # names of modules that subsample and zero-pad channels, as in a ResNet's "option A"
+    shortcuts: tuple[str, ...] = ()  # names of modules that subsample and zero-pad channels ("option A")
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)  # name pattern -> other fields
 
     def __post_init__(self) -> None:

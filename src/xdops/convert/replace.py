@@ -139,8 +139,9 @@ def layers(model: nn.Module, shortcuts: tuple[str, ...]) -> Iterator[tuple[str, 
         if id(module) in seen or isinstance(module, Edge):
             return
         seen.add(id(module))
-        shortcut = any(fnmatchcase(name, pattern) for pattern in shortcuts)
-        kind = "shortcut" if shortcut and kind_of(module) is None else kind_of(module)
+        kind = kind_of(module)
+        if kind in (None, "skip") and any(fnmatchcase(name, pattern) for pattern in shortcuts) and not [*module.parameters()]:
+            kind = "shortcut"  # with parameters it is a projection, whose layers are looked at as any others
         if kind is not None:
             yield name, module, kind
             return

@@ -48,7 +48,8 @@ class ConversionReport:
         ]  # fmt: skip
         rows += [(r.name, r.was, "left alone", "-", "-", "-", "-", "-", r.why) for r in self.left_alone]
         head = ("layer", "was", "is", "size", "depth", "weights", "architecture", "error", "note")
-        total = f"{len(self.converted)} layers converted, {self.architecture:,} architecture parameters"
+        plural = "" if len(self.converted) == 1 else "s"
+        total = f"{len(self.converted)} layer{plural} converted, {self.architecture:,} architecture parameters"
         return f"{table(head, rows)}\n{total}, largest relative error {self.error:.1e}"
 
 

@@ -13,6 +13,9 @@ from xdops.errors import XDError
 #: A tensor is the only argument, a tuple holds positional ones, a dict keyword ones.
 ExampleInput = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
+#: How many examples of a batch are kept.
+EXAMPLES = 4
+
 
 @dataclass
 class Uses:
@@ -29,14 +32,15 @@ class Uses:
     def add_random(self, module: nn.Module) -> None:
         """The module on random numbers of the same shapes: an example of zeros, say, would not tell layers apart."""
         for x, _ in self.recorded.values():
-            noise = torch.randn_like(x)
+            noise = torch.randn_like(x[:1])
             self.random.append((noise, module(noise.clone()).clone()))
 
     def add(self, given: tuple[Any, ...], output: Any) -> None:
-        if len(given) != 1 or not isinstance(given[0], Tensor) or not isinstance(output, Tensor):
+        tensors = [t for t in (*given, output) if isinstance(t, Tensor) and t.dim()]
+        if len(given) != 1 or len(tensors) != 2:
             self.problem = "its calls are more than one tensor in, one out"
-            return
-        self.recorded.setdefault(tuple(given[0].shape), (given[0], output.detach().clone()))
+        else:
+            self.recorded.setdefault(tuple(given[0].shape[1:]), (given[0], output[:EXAMPLES].detach().clone()))
 
 
 def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[str, nn.Module]) -> dict[str, Uses]:
@@ -50,7 +54,7 @@ def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[
             def before(m: nn.Module, a: tuple[Any, ...], k: dict[str, Any]) -> None:
                 # A later in-place operation may overwrite the input.
                 given = [v for v in (*a, *k.values()) if v is not None]
-                inputs[id(m)] = tuple(v.detach().clone() if isinstance(v, Tensor) else v for v in given)
+                inputs[id(m)] = tuple(v[:EXAMPLES].detach().clone() if isinstance(v, Tensor) and v.dim() else v for v in given)
 
             def after(m: nn.Module, a: tuple[Any, ...], k: dict[str, Any], output: Any, name: str = name) -> None:
                 uses[name].add(inputs.pop(id(m)), output)

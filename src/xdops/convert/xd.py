@@ -124,6 +124,8 @@ def source_of(candidate: Candidate, grow: bool = True) -> nn.Module:
             must_equal(same, candidate)
         return grown(candidate) if grow and grows(candidate) else same
     if candidate.kind in ("avg_pool", "max_pool"):
+        if has_own_forward(module):
+            raise LeaveAlone("its class has a forward of its own")
         if getattr(module, "divisor_override", None) is not None:
             raise LeaveAlone("it has a divisor_override")
         return module
@@ -173,8 +175,6 @@ def grown(candidate: Candidate) -> Any:
 
 def shortcut(candidate: Candidate) -> Shortcut:
     """The stride and channel padding by which a parameter-free module does what it does to the recorded inputs."""
-    if any(True for _ in candidate.module.parameters()):
-        raise LeaveAlone("it has parameters, so it is no parameter-free shortcut")
     c_in, c_out = candidate.channels
     x, y = candidate.uses.pairs[0]
     stride = [-(-m // out) for m, out in zip(x.shape[2:], y.shape[2:], strict=True)] if x.dim() == y.dim() else []
