@@ -28,22 +28,21 @@ class Predict:
     Inputs are scaled as in training, and predictions come back in the units of the training targets. Classification writes `label`
     (N,), `probability` (N, classes) and `classes`; regression and dense prediction write `prediction`.
 
-    \b
     example:
       xdops predict runs/ecg new.npz -o predictions.npz
     """
 
-    run_folder: tyro.conf.Positional[Path]
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The --out folder of a search."""
-    data: tyro.conf.Positional[Path]
+    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
     """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape that was trained on."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("predictions.npz")
     """The .npz to write."""
-    space: str | None = None
+    space: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """backbone, darts or xd. Default: whichever was best on validation."""
-    seed: int | None = None
+    seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
     """Of which seed. Default: whichever was best on validation."""
-    x_name: str | None = None
+    x_name: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """The name of the inputs. Default: x or x_test, or the only array there is."""
 
     def run(self) -> int:
@@ -58,11 +57,13 @@ class Predict:
         x = file.read(name)
         if x.dtype.kind not in "biuf":
             raise XDError(f"{name} of type {x.dtype}", "real numbers", "numbers")
+        if x.ndim == 0 or len(x) == 0:
+            raise XDError(f"{name} of shape {x.shape}, with no examples", "at least one", "an array (N, ...)")
         check_finite(x, name)
         inputs = finished.reading.inputs(x, name)
         arrays = decode(finished.reading, outputs(finished.best(space, seed), inputs))
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_file(self.out, buffer.getvalue())
         Console().print(
             f"{len(x)} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", highlight=False, soft_wrap=True

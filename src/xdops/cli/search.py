@@ -12,6 +12,7 @@ from xdops.backbones.request import Kind
 from xdops.report.search_report import write_report
 from xdops.report.table import terminal_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
+from xdops.search.settings import Accelerator, Precision
 from xdops.tasks.experiment import Experiment, Finished, NetworkSettings
 from xdops.tasks.folder import REPORT
 from xdops.tasks.own import DataSettings
@@ -19,6 +20,14 @@ from xdops.tasks.recipes import Recipe, find_task
 from xdops.tasks.task import Task
 
 DEFAULT_DATA = "permuted-digits"
+
+# None stands for "detected" or "by recipe", which the help text of each says better than "{None}|INT (default: None)".
+MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
+MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+MaybeText = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
+MaybeKind = Annotated[Kind | None, tyro.conf.arg(metavar="classification|regression|dense", help_behavior_hint="")]
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,6 @@ class Search:
     Trains the backbone and each search space on the same data with the same settings and seeds, and ends with a table, one plain
     sentence, and DIR/report.html. Whatever is not said is detected, printed, and can be overruled.
 
-    \b
     examples:
       xdops search                                  the demonstration: digits whose rows and columns are permuted, about a minute
       xdops search data.npz                         your arrays x and y: signals, images or volumes; classes, numbers or grids
@@ -37,7 +45,6 @@ class Search:
       xdops search data.npz --out runs/ecg --resume     go on after Ctrl-C, a crash, or to add seeds
       xdops predict runs/ecg new.npz -o predictions.npz
 
-    \b
     the data: .npz, .h5, .mat, or a folder of .npy, with arrays
       x, y                    split for you, seeded, each class in proportion; or
       x_train, y_train, x_test, y_test [, x_val, y_val]
@@ -45,7 +52,7 @@ class Search:
       y: integers (N,): classification; floats (N,) or (N, k): regression; floats on the grid of x: dense prediction
     """
 
-    data: tyro.conf.Positional[str] = DEFAULT_DATA
+    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")] = DEFAULT_DATA
     """Your file or folder; or permuted-digits or digits, which come with xdops."""
     spaces: str = "backbone,darts,xd"
     """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd."""
@@ -53,42 +60,48 @@ class Search:
     """How many times each is trained, from different random starts. One cannot tell skill from chance."""
     seed: int = 0
     """The first seed; the others count up from it."""
-    epochs: int | None = None
+    epochs: MaybeInt = None
     """How often the training data are seen. Default: 20 for digits, 40 for classification and regression, 100 for dense."""
-    out: Path | None = None
+    out: MaybePath = None
     """The folder of settings, metrics, checkpoints and report.html. Default: runs/NAME-OF-THE-DATA."""
-    resume: bool = False
+    resume: Flag = False
     """Continue what is in --out: finished runs are kept, an interrupted one goes on bit for bit, missing ones are added."""
 
     x_name: str = "x"
     """The name of the inputs in your file; with parts, the beginning of it: NAME_train, NAME_test."""
     y_name: str = "y"
     """The name of the targets, likewise."""
-    layout: str | None = None
+    layout: MaybeText = None
     """Which axis of x is what, if the guess is wrong: NL, NCL, NLC, NHW, NCHW, NHWC, NDHW, NCDHW or NDHWC."""
-    kind: Kind | None = None
+    kind: MaybeKind = None
     """What is predicted, if the guess is wrong."""
     split: tuple[float, float, float] = (0.7, 0.15, 0.15)
     """Fractions for training, validation and test, where the file has no parts of its own."""
     split_seed: int = 0
     """The seed of that split."""
 
-    backbone: str | None = None
+    backbone: MaybeText = None
     """auto (by kind), residual, small, operator, or package.module:function, called with one argument that has .in_channels,
     .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
-    lr: float | None = None
+    lr: MaybeFloat = None
     """Step size of the weights: Adam, with a cosine down to zero."""
-    arch_lr: float | None = None
+    arch_lr: MaybeFloat = None
     """Step size of the architecture: Adam, following the same schedule."""
     warmup: int = 0
     """Epochs before the architecture begins to move."""
-    batch_size: int | None = None
+    batch_size: MaybeInt = None
     """Examples per step."""
-    clip: float | None = None
+    clip: MaybeFloat = None
     """Largest gradient norm, if any."""
     depth: tuple[int, int, int] = (3, 3, 3)
     """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
-    quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
+    precision: Precision = "32-true"
+    """Of the arithmetic; bf16-mixed for GPUs that have it."""
+    accelerator: Accelerator = "auto"
+    """Where to compute."""
+    processes: int = 1
+    """Data-parallel processes on this machine, one device each."""
+    quiet: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=["-q"])] = False
     """Only the result, not every epoch."""
 
     def run(self) -> int:
@@ -99,7 +112,7 @@ class Search:
         experiment = self.experiment(task, recipe)
         console.print(f"[bold]{task.name}[/bold]", highlight=False)
         for note in task.notes:
-            console.print(f"  {note}", highlight=False)
+            console.print(f"  {note}", highlight=False, soft_wrap=True)
 
         def progress(space: str, seed: int) -> Progress | None:
             if not self.quiet:
@@ -115,7 +128,7 @@ class Search:
             return Interrupted.exit_code
         rows, sentence = write_report(Finished.open(experiment.out))
         console.print(terminal_table(rows, task.name))
-        console.print(sentence, highlight=False)
+        console.print(sentence, highlight=False, soft_wrap=True)
         console.print(f"Report: {experiment.out / REPORT}", highlight=False, soft_wrap=True)
         return 0
 
@@ -129,6 +142,9 @@ class Search:
             schedule=ScheduleSettings("cosine"),
             warmup=self.warmup,
             clip=self.clip,
+            precision=self.precision,
+            accelerator=self.accelerator,
+            processes=self.processes,
         )
         return Experiment(
             task,

@@ -16,7 +16,7 @@ h1 { font-size: 28px; line-height: 1.25; margin: 0 0 6px; }
 h2 { font-size: 20px; margin: 0 0 4px; }
 h3 { font-size: 16px; margin: 26px 0 4px; }
 p { margin: 6px 0 12px; max-width: 76ch; }
-.lead { color: var(--faint); margin-bottom: 22px; }
+.lead { color: var(--faint); margin-bottom: 22px; max-width: none; }
 section { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 22px 26px; margin: 18px 0; }
 .verdict { border-left: 6px solid var(--tone); font-size: 18px; }
 .verdict p { margin: 0; max-width: none; }
@@ -29,7 +29,7 @@ tr:last-child td { border-bottom: 0; }
 .wide { overflow-x: auto; }
 figure { margin: 14px 0 6px; }
 figure img { max-width: 100%; height: auto; display: block; }
-figcaption, .note { color: var(--faint); font-size: 14px; max-width: 90ch; margin-top: 6px; }
+figcaption, .note { color: var(--faint); font-size: 14px; max-width: 104ch; margin-top: 6px; }
 pre { background: #0f172a; color: #e2e8f0; padding: 14px 16px; border-radius: 8px; overflow-x: auto; font-size: 14px;
   line-height: 1.5; white-space: pre-wrap; overflow-wrap: anywhere; }
 code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }

@@ -32,9 +32,7 @@ class NetworkSettings:
     def build(self, request: Request, space: str, seed: int) -> nn.Module:
         """The backbone of this seed, relaxed into the space; the same start for every space."""
         network = build_backbone(self.backbone, request, seed)
-        # 1x1 convolutions mix channels only: there is no operation to find out about.
-        overrides = {name: {"convs": False} for name, module in network.named_modules() if is_pointwise(module)}
-        settings = SpaceSettings(XDConfig(depth=self.depth, overrides=overrides))
+        settings = SpaceSettings(XDConfig(depth=self.depth), filter_fn=is_searchable)
         report = apply(space, network, torch.zeros(2, *request.input_shape), settings)
         if space != "backbone" and not report.converted:
             raise XDError(
@@ -52,8 +50,9 @@ class NetworkSettings:
         return cls(data["backbone"], tuple(data["depth"]))
 
 
-def is_pointwise(module: nn.Module) -> bool:
-    return isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and all(k == 1 for k in module.kernel_size)
+def is_searchable(name: str, module: nn.Module) -> bool:
+    """All but 1x1 convolutions: these mix channels only, and there is no operation to find out about."""
+    return not (isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and all(k == 1 for k in module.kernel_size))
 
 
 @dataclass(frozen=True)

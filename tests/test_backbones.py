@@ -1,0 +1,108 @@
+"""Backbones fit what they are asked for, and users' own ones are checked before anything is trained."""
+
+import sys
+
+import pytest
+import torch
+
+from xdops.backbones import Request, build_backbone, operator_cnn
+from xdops.backbones.build import NAMED
+from xdops.errors import XDError
+
+REQUESTS = [
+    Request("classification", 1, 5, (64,)),
+    Request("classification", 3, 10, (9, 12)),
+    Request("regression", 2, 3, (40, 33)),
+    Request("classification", 1, 2, (8, 8, 8)),
+    Request("dense", 1, 1, (33,)),
+    Request("dense", 3, 2, (12, 17)),
+    Request("dense", 1, 1, (5, 6, 7)),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: f"{r.kind}-{len(r.spatial)}d")
+def test_the_default_backbone_gives_the_shape_that_the_task_asks_for(request_: Request) -> None:
+    network = build_backbone("auto", request_, seed=0)
+    assert network(torch.randn(3, *request_.input_shape)).shape == (3, *request_.output_shape)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_seed_makes_the_same_network_and_leaves_the_global_random_state_alone(name: str) -> None:
+    request = Request("dense" if name == "operator" else "classification", 1, 2, (16,))
+    before = torch.get_rng_state()
+    first, second, other = (build_backbone(name, request, seed).state_dict() for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(first[k], second[k]) for k in first)
+    assert any(not torch.equal(first[k], other[k]) for k in first)
+
+
+def test_the_operator_cnn_commutes_with_shifts_since_its_convolutions_are_circular() -> None:
+    network = operator_cnn(Request("dense", 1, 1, (10, 14))).eval()
+    x = torch.randn(2, 1, 10, 14)
+    shift = {"shifts": (3, -5), "dims": (2, 3)}
+    torch.testing.assert_close(network(x.roll(**shift)), network(x).roll(**shift), rtol=1e-4, atol=1e-5)
+
+
+def test_the_operator_cnn_has_the_published_widths_and_filters() -> None:
+    network = operator_cnn(Request("dense", 3, 1, (64, 64)))
+    operations = [layer.operation for layer in network.layers]
+    assert [tuple(op.weight.shape) for op in operations] == [(32, 32, 13, 13)] * 4
+    assert all(op.bias is None for op in operations)
+
+
+def test_grids_smaller_than_the_filters_are_refused_with_both_sizes() -> None:
+    with pytest.raises(XDError, match=r"a grid of 2 x 9.*size 3.*at least 3"):
+        build_backbone("auto", Request("classification", 1, 2, (2, 9)), seed=0)
+
+
+OWN = """
+import torch
+from torch import nn
+
+def good(request):
+    head = nn.Linear(4 * request.spatial[0], request.outputs)
+    return nn.Sequential(nn.Conv1d(request.in_channels, 4, 5, padding=2), nn.Flatten(), head)
+
+def wrong_outputs(request):
+    return nn.Sequential(nn.Flatten(), nn.Linear(request.in_channels * request.spatial[0], request.outputs + 1))
+
+def wrong_inputs(request):
+    return nn.Linear(3, 3)
+
+def raises(request):
+    return request.no_such_thing
+
+def not_a_network(request):
+    return 5
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    (tmp_path / "own_networks.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(tmp_path)])
+    sys.modules.pop("own_networks", None)
+    return "own_networks"
+
+
+def test_a_users_function_in_the_current_folder_builds_the_backbone(own_module: str) -> None:
+    network = build_backbone(f"{own_module}:good", Request("classification", 2, 3, (16,)), seed=0)
+    assert network(torch.randn(5, 2, 16)).shape == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_networks:missing", "no function 'missing'.*good, wrong_outputs"),
+        ("own_networks:wrong_outputs", r"outputs \(2, 4\).*expected \(2, 3\)"),
+        ("own_networks:wrong_inputs", r"fails on inputs of shape \(2, 2, 16\)"),
+        ("own_networks:raises", "AttributeError.*no_such_thing"),
+        ("own_networks:not_a_network", "returned a int"),
+        ("no_such_package.models:build", "cannot be imported.*ModuleNotFoundError"),
+        ("resnet", "auto, residual, small, operator, or package.module:function"),
+    ],
+)
+def test_a_backbone_that_does_not_fit_is_refused_with_the_reason(own_module: str, name: str, message: str) -> None:
+    with pytest.raises(XDError, match=message):
+        build_backbone(name, Request("classification", 2, 3, (16,)), seed=0)
