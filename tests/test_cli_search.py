@@ -100,6 +100,8 @@ def test_resume_keeps_finished_runs_and_adds_spaces_and_seeds(tmp_path: Path) ->
     assert kept.stat().st_mtime_ns == before
     assert sorted(p.name for p in (out / "runs").iterdir()) == ["backbone-seed0", "backbone-seed1", "xd-seed0", "xd-seed1"]
     assert "2 seeds" in json.loads((out / "results.json").read_text())["verdict"]
+    assert search(data, "--out", out, *SMALL, "--spaces", "xd", "--resume") == 0  # asking for less forgets nothing
+    assert [len(row["test"]) for row in json.loads((out / "results.json").read_text())["spaces"]] == [2, 2]
 
 
 def interrupt_when(happened: Callable[[], bool]) -> threading.Thread:

@@ -13,7 +13,7 @@ from xdops.report.search_report import write_report
 from xdops.report.table import terminal_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.settings import Accelerator, Precision
-from xdops.tasks.experiment import Experiment, Finished, NetworkSettings
+from xdops.tasks.experiment import Experiment, Finished, NetworkSettings, first_process
 from xdops.tasks.folder import REPORT
 from xdops.tasks.own import DataSettings
 from xdops.tasks.recipes import Recipe, find_task
@@ -105,7 +105,7 @@ class Search:
     """Only the result, not every epoch."""
 
     def run(self) -> int:
-        console = Console()
+        console = Console(quiet=not first_process())
         task, recipe = find_task(
             self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed)
         )
@@ -121,11 +121,13 @@ class Search:
 
         try:
             experiment.run(self.resume, progress)
-        except Interrupted:
+        except (Interrupted, KeyboardInterrupt):  # the latter between two runs
             console.print(
                 f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", highlight=False, soft_wrap=True
             )
             return Interrupted.exit_code
+        if not first_process():
+            return 0
         rows, sentence = write_report(Finished.open(experiment.out))
         console.print(terminal_table(rows, task.name))
         console.print(sentence, highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """Pictures of operations: what they were before the search, and what they have become.
 
-Per dimension an operation with the mean filter w = 1/k is the real matrix A = Re(K diag(L w) M), outputs by inputs: for a
-convolution a band along the diagonal. The same w before and after, so that what differs is the architecture alone.
+Per dimension an operation with the mean filter w = 1/k is a matrix A = K diag(L w) M, outputs by inputs, of which the real part is
+shown: for a convolution a band along the diagonal. The same w before and after, so that what differs is the architecture alone.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ TITLES = {1: ("along the signal",), 2: ("along rows (H)", "along columns (W)"), 
 class DenseOperation:
     """The matrices of one dimension."""
 
-    A: np.ndarray  # (outputs, inputs)
+    A: np.ndarray  # K diag(L w) M, complex, (outputs, inputs)
     K: np.ndarray  # moduli, (n, n)
     L: np.ndarray  # (n, taps)
     M: np.ndarray  # (n, n)
@@ -61,7 +61,7 @@ def dense_operations(operation: XDOperation, inputs: Sequence[int]) -> list[Dens
             rows = torch.arange(axis.out(m)) * axis.stride
             columns = torch.arange(m) * axis.step
             w = torch.full((taps,), 1 / taps, dtype=L.dtype)
-            A = ((K * (L[:, :taps] @ w)) @ M).real[rows % axis.size][:, columns % axis.size]
+            A = ((K * (L[:, :taps] @ w)) @ M)[rows % axis.size][:, columns % axis.size]
             found.append(DenseOperation(A.numpy(), K.abs().numpy(), L[:, :taps].abs().numpy(), M.abs().numpy()))
     return found
 
@@ -72,8 +72,8 @@ def matrices_figure(before: Sequence[DenseOperation], after: Sequence[DenseOpera
     figure = Figure(figsize=(10.5, 2.3 * dims), layout="constrained")
     grid = figure.subplots(dims, 5, squeeze=False)
     for row, title, old, new in zip(grid, TITLES[dims], before, after, strict=True):
-        limit = float(max(np.abs(old.A).max(), np.abs(new.A).max())) or 1.0
-        for axes, matrix, name in ((row[0], old.A, "A before"), (row[1], new.A, "A after")):
+        limit = float(max(np.abs(old.A.real).max(), np.abs(new.A.real).max())) or 1.0
+        for axes, matrix, name in ((row[0], old.A.real, "A before"), (row[1], new.A.real, "A after")):
             axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
             label(axes, name)
         for axes, matrix, name in ((row[2], new.K, "|K|"), (row[3], new.L, "|L|"), (row[4], new.M, "|M|")):
@@ -84,10 +84,10 @@ def matrices_figure(before: Sequence[DenseOperation], after: Sequence[DenseOpera
 
 
 def reach_figure(before: Sequence[DenseOperation], after: Sequence[DenseOperation], outputs: Sequence[tuple[int, int]]) -> Figure:
-    """Images only: which input pixels each chosen output pixel looks at, A_1[r] (x) A_2[c], before (top) and after (bottom)."""
+    """Images only: which input pixels each chosen output pixel looks at, Re(A_1[r] (x) A_2[c]), before (top) and after (bottom)."""
     figure = Figure(figsize=(2.0 * len(outputs) + 0.5, 4.2), layout="constrained")
     grid = figure.subplots(2, len(outputs), squeeze=False)
-    pictures = [[np.outer(ops[0].A[r], ops[1].A[c]) for r, c in outputs] for ops in (before, after)]
+    pictures = [[np.outer(ops[0].A[r], ops[1].A[c]).real for r, c in outputs] for ops in (before, after)]
     for row, line, name in zip(grid, pictures, ("before", "after"), strict=True):
         limit = max(float(np.abs(picture).max()) for picture in line) or 1.0
         for axes, picture, (r, c) in zip(row, line, outputs, strict=True):

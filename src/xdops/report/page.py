@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from xdops.report.summary import SpaceSummary, number, with_spread
+from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
 
 CSS = """
 :root { --ink: #1f2937; --faint: #6b7280; --line: #e5e7eb; --accent: #1d4ed8; }
@@ -112,7 +112,7 @@ class Page:
             mark = ' class="best"' if row.mean == best else ""
             lines.append(f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
         note = (
-            f'<p class="note">Mean ± standard deviation over {len(first.test)} seed{"s" if len(first.test) > 1 else ""}; '
+            f'<p class="note">Mean ± standard deviation over {seeds_of(self.rows)}; '
             f"{'higher' if first.higher_is_better else 'lower'} is better. Each network is taken at its best epoch on validation. "
             "Weights and architecture are numbers of trained parameters.</p>"
         )

@@ -61,6 +61,14 @@ def summarise(results: Mapping[str, Sequence[SearchResult]]) -> list[SpaceSummar
     return rows
 
 
+def seeds_of(rows: Sequence[SpaceSummary]) -> str:
+    """How many seeds the rows stand for, which may differ after a search was extended."""
+    counts = sorted({len(row.test) for row in rows})
+    if counts == [1]:
+        return "1 seed"
+    return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds"
+
+
 def is_share(metric: str) -> bool:
     """Whether a metric reads best in percent."""
     return metric in ("accuracy", "relative L2 error")

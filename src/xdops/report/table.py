@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from xdops.report.summary import SpaceSummary, number, with_spread
+from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
 
 
 def terminal_table(rows: Sequence[SpaceSummary], title: str) -> Table:
-    seeds = len(rows[0].test)
     arrow = "higher is better" if rows[0].higher_is_better else "lower is better"
-    table = Table(title=title, caption=f"mean ± standard deviation over {seeds} seed{'s' if seeds > 1 else ''}; {arrow}")
+    table = Table(title=title, caption=f"mean ± standard deviation over {seeds_of(rows)}; {arrow}")
     table.add_column("space")
     for head in (f"test {rows[0].metric}", "on validation", "weights", "architecture", "s/epoch", "novelty"):
         table.add_column(head, justify="right")

@@ -1,6 +1,7 @@
 """A backbone and search spaces over it, trained alike on one task with several seeds, in one folder that can be resumed."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from xdops.convert import XDConfig
 from xdops.errors import XDError
 from xdops.search import Progress, SearchResult, SearchSettings, search
 from xdops.search.checkpoint import load_weights
+from xdops.search.distributed import under_torchrun
 from xdops.spaces import SPACES, SpaceSettings, apply
 from xdops.tasks.folder import SETTINGS, check_folder, claim_folder, read_json, run_folder
 from xdops.tasks.task import Reading, Task
@@ -55,6 +57,11 @@ def is_searchable(name: str, module: nn.Module) -> bool:
     return not (isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and all(k == 1 for k in module.kernel_size))
 
 
+def first_process() -> bool:
+    """Under torchrun several processes run all of this; one of them keeps the folder."""
+    return not under_torchrun() or os.environ["RANK"] == "0"
+
+
 @dataclass(frozen=True)
 class Experiment:
     task: Task
@@ -83,23 +90,28 @@ class Experiment:
 
     def run(self, resume: bool, progress: Callable[[str, int], Progress | None]) -> dict[str, list[SearchResult]]:
         """Every (space, seed) that is not finished yet, in order of seeds; results by space."""
-        check_folder(self.out, self.identity(), resume)
-        networks = [self.network.build(self.task.request, space, self.search.seed) for space in self.spaces]
-        sizes = [sum(p.numel() for p in network.parameters()) for network in networks]
-        settings = {
-            "task": self.task.name,
-            "notes": list(self.task.notes),
-            "command": self.command,
-            "spaces": list(self.spaces),
-            "seeds": [s.seed for s in self.run_settings()],
-            "identity": self.identity(),
-        }
-        claim_folder(self.out, settings, 4 * COPIES * self.seeds * sum(sizes))
+        if first_process():
+            check_folder(self.out, self.identity(), resume)
+            networks = [self.network.build(self.task.request, space, self.search.seed) for space in self.spaces]
+            parameters = sum(p.numel() for network in networks for p in network.parameters())
+            claim_folder(self.out, self.settings(), needed=4 * COPIES * self.seeds * parameters)
         results: dict[str, list[SearchResult]] = {space: [] for space in self.spaces}
         for settings_of_run in self.run_settings():
             for space in self.spaces:
                 results[space].append(self.run_one(space, settings_of_run, progress(space, settings_of_run.seed)))
         return results
+
+    def settings(self) -> dict[str, Any]:
+        """settings.json: spaces and seeds of earlier calls with --resume stay in it."""
+        earlier = read_json(self.out / SETTINGS, "another --out") if (self.out / SETTINGS).exists() else {"spaces": [], "seeds": []}
+        return {
+            "task": self.task.name,
+            "notes": list(self.task.notes),
+            "command": self.command,
+            "spaces": list(dict.fromkeys([*earlier["spaces"], *self.spaces])),
+            "seeds": sorted({*earlier["seeds"], *(s.seed for s in self.run_settings())}),
+            "identity": self.identity(),
+        }
 
     def run_settings(self) -> list[SearchSettings]:
         return [dataclasses.replace(self.search, seed=self.search.seed + i) for i in range(self.seeds)]
