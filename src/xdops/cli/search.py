@@ -85,6 +85,8 @@ class Search:
     .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
     lr: MaybeFloat = None
     """Step size of the weights: Adam, with a cosine down to zero."""
+    backbone_lr: MaybeFloat = None
+    """Step size of the plain backbone, where its best is another: only then is the comparison fair. Default: --lr."""
     arch_lr: MaybeFloat = None
     """Step size of the architecture: Adam, following the same schedule."""
     warmup: int = 0
@@ -154,6 +156,7 @@ class Search:
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
             self.seeds,
             search,
+            given(self.backbone_lr, given(self.lr, recipe.backbone_lr or recipe.lr)),
             self.out or Path("runs") / Path(self.data).stem,
             self.command(),
         )

@@ -72,9 +72,8 @@ def matrices_figure(before: Sequence[DenseOperation], after: Sequence[DenseOpera
     figure = Figure(figsize=(10.5, 2.3 * dims), layout="constrained")
     grid = figure.subplots(dims, 5, squeeze=False)
     for row, title, old, new in zip(grid, TITLES[dims], before, after, strict=True):
-        limit = float(max(np.abs(old.A.real).max(), np.abs(new.A.real).max())) or 1.0
         for axes, matrix, name in ((row[0], old.A.real, "A before"), (row[1], new.A.real, "A after")):
-            axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+            diverging(axes, matrix)
             label(axes, name)
         for axes, matrix, name in ((row[2], new.K, "|K|"), (row[3], new.L, "|L|"), (row[4], new.M, "|M|")):
             axes.imshow(matrix, cmap="viridis", vmin=0, interpolation="nearest", aspect="auto" if name == "|L|" else "equal")
@@ -89,15 +88,20 @@ def reach_figure(before: Sequence[DenseOperation], after: Sequence[DenseOperatio
     grid = figure.subplots(2, len(outputs), squeeze=False)
     pictures = [[np.outer(ops[0].A[r], ops[1].A[c]).real for r, c in outputs] for ops in (before, after)]
     for row, line, name in zip(grid, pictures, ("before", "after"), strict=True):
-        limit = max(float(np.abs(picture).max()) for picture in line) or 1.0
         for axes, picture, (r, c) in zip(row, line, outputs, strict=True):
-            axes.imshow(picture, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+            diverging(axes, picture)
             axes.plot(
                 c * picture.shape[1] / len(after[1].A), r * picture.shape[0] / len(after[0].A), "o", mfc="none", mec="black", ms=9
             )
             label(axes, f"output ({r}, {c})" if name == "before" else "")
         row[0].set_ylabel(name, fontsize=10, color=INK)
     return figure
+
+
+def diverging(axes: Axes, matrix: np.ndarray) -> None:
+    """Blue negative, white zero, red positive, on the matrix's own scale: what matters is where it is large."""
+    limit = float(np.abs(matrix).max()) or 1.0
+    axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
 
 
 def some_outputs(operation: Sequence[DenseOperation]) -> list[tuple[int, int]]:

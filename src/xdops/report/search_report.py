@@ -52,7 +52,7 @@ def make_page(finished: Finished, results: dict[str, list[SearchResult]], rows: 
         notes=finished.settings["notes"],
         seeds=Picture(
             embed(seed_strip(rows), "svg", f"test {metric} per seed"),
-            "Every dot is one seed, the bar is their mean. Spaces whose dots overlap cannot be told apart.",
+            "Every dot is one seed, the bar is their mean. Where the dots of two spaces overlap, a difference may be chance.",
         ),
         curves=Picture(
             embed(learning_curves(results), "svg", "learning curves"),
@@ -98,17 +98,17 @@ def picture_layer(name: str, old: torch.nn.Module, new: torch.nn.Module, size: t
         Picture(
             embed(matrices_figure(before, after), "png", f"operator matrices of {name}"),
             "One row per dimension. A = Re(K diag(L w) M) with the mean filter w: row = output position, column = input position, "
-            "blue negative, red positive. Before the search it is a convolution's band along the diagonal; whatever leaves the "
-            "band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; they start out as "
-            "Fourier transforms, of constant modulus, times identities.",
+            "blue negative, red positive, each on its own scale. Before the search it is a convolution's band along the diagonal; "
+            "whatever leaves the band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; "
+            "they start out as Fourier transforms, of constant modulus, times identities.",
         )
     ]
     if len(size) == 2:
         pictures.append(
             Picture(
                 embed(reach_figure(before, after, some_outputs(after)), "png", f"reach of four outputs of {name}"),
-                "Which input pixels four output pixels (circled) look at. Before the search: their neighbours. After: rows and "
-                "columns that the search found to belong together. Each line has its own colour scale.",
+                "Which input pixels four output pixels (circled) look at, each on its own colour scale. Before the search: their "
+                "neighbours. After: wherever the search lets them look.",
             )
         )
     kernel, grid = (" x ".join(map(str, s)) for s in (new.kernel_size, size))
@@ -125,6 +125,7 @@ def facts(finished: Finished, rows: Sequence[SpaceSummary]) -> dict[str, str]:
         "epochs": str(search["epochs"]),
         "batch size": str(search["batch_size"]),
         "weights": f"{weights['name']}, step size {weights['lr']:g}, {search['schedule']['name']} schedule",
+        "weights of the backbone": f"step size {finished.settings['identity']['backbone_lr']:g}",
         "architecture": f"{architecture['name']}, step size {architecture['lr']:g}, frozen for the first {search['warmup']} epochs",
         "XD depth (K, L, M)": str(finished.network.depth),
         "seeds": ", ".join(map(str, finished.settings["seeds"])),

@@ -113,9 +113,8 @@ def verdict(rows: Sequence[SpaceSummary], space: str = "xd", baseline: str = "ba
         return f"{name} came out {direction} ({figures}), but one seed cannot tell skill from chance: add --seeds 3."
     difference, low, high = difference_interval(base.test, new.test)
     sure = low > 0 or high < 0
-    interval = (
-        f"{int(100 * CONFIDENCE)}% interval over {len(new.test)} seeds {amount(low, base.metric)} to {amount(high, base.metric)}"
-    )
+    ends = f"{amount(low, base.metric).removesuffix(' points')} to {amount(high, base.metric)}"
+    interval = f"{CONFIDENCE:.0%} interval over {seeds_of([base, new])}: {ends}"
     by = amount(difference, base.metric)
     if not sure:
         return f"{name} made no difference that {len(new.test)} seeds can show: {figures} (difference {by}, {interval})."

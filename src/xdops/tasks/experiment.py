@@ -69,6 +69,7 @@ class Experiment:
     spaces: tuple[str, ...]
     seeds: int
     search: SearchSettings  # its seed is that of the first run
+    backbone_lr: float  # the backbone's own best step size, so that the comparison is fair
     out: Path
     command: str
 
@@ -86,6 +87,7 @@ class Experiment:
             "reading": self.task.reading.to_dict(),
             "network": self.network.to_dict(),
             "search": self.search.to_dict(),
+            "backbone_lr": self.backbone_lr,
         }
 
     def run(self, resume: bool, progress: Callable[[str, int], Progress | None]) -> dict[str, list[SearchResult]]:
@@ -122,6 +124,8 @@ class Experiment:
             return SearchResult.from_dict(read_json(folder / "result.json", "another --out"))
         network = self.network.build(self.task.request, space, settings.seed)
         describe = {"space": space, **self.network.to_dict()}
+        if space == "backbone":
+            settings = dataclasses.replace(settings, weights=dataclasses.replace(settings.weights, lr=self.backbone_lr))
         return search(network, self.task.problem, settings, folder, resume=True, describe=describe, progress=progress)
 
 
