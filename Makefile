@@ -18,7 +18,8 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/xdops ops
+	rm -rf runs/demo
+	$(BIN)/xdops search --out runs/demo
 
 test: lint types unit
 

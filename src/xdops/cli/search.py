@@ -38,7 +38,7 @@ class Search:
     sentence, and DIR/report.html. Whatever is not said is detected, printed, and can be overruled.
 
     examples:
-      xdops search                                  the demonstration: digits whose rows and columns are permuted, about a minute
+      xdops search                                  the demonstration: digits whose rows and columns are permuted, two minutes
       xdops search data.npz                         your arrays x and y: signals, images or volumes; classes, numbers or grids
       xdops search data.mat --x-name ecg --y-name rhythm --spaces backbone,xd --seeds 3 --epochs 50 --out runs/ecg
       xdops search data.npz --backbone mymodels:build   your own network: build(request) -> nn.Module
@@ -56,8 +56,8 @@ class Search:
     """Your file or folder; or permuted-digits or digits, which come with xdops."""
     spaces: str = "backbone,darts,xd"
     """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd."""
-    seeds: int = 3
-    """How many times each is trained, from different random starts. One cannot tell skill from chance."""
+    seeds: MaybeInt = None
+    """How many times each is trained, from different random starts. One cannot tell skill from chance. Default: 3 (digits: 4)."""
     seed: int = 0
     """The first seed; the others count up from it."""
     epochs: MaybeInt = None
@@ -154,7 +154,7 @@ class Search:
             task,
             NetworkSettings(given(self.backbone, recipe.backbone), self.depth),
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
-            self.seeds,
+            given(self.seeds, recipe.seeds),
             search,
             given(self.backbone_lr, given(self.lr, recipe.backbone_lr or recipe.lr)),
             self.out or Path("runs") / Path(self.data).stem,

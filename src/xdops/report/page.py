@@ -131,7 +131,8 @@ def section(title: str, content: str) -> str:
 
 
 def figure(picture: Picture) -> str:
-    return f"<figure>{picture.image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
+    caption = f"<figcaption>{escape(picture.caption)}</figcaption>" if picture.caption else ""
+    return f"<figure>{picture.image}{caption}</figure>"
 
 
 def listing(items: Sequence[str]) -> str:

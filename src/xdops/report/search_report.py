@@ -19,6 +19,17 @@ from xdops.tasks.folder import REPORT, RESULTS
 #: Pictures of at most this many layers.
 MOST_CHANGED = 3
 
+WHAT_MATRICES_SHOW = (
+    "One row per dimension. A = Re(K diag(L w) M) with the mean filter w: row = output position, column = input position, blue "
+    "negative, red positive, each on its own scale. Before the search it is a convolution's band along the diagonal; whatever "
+    "leaves the band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; they start out as "
+    "Fourier transforms, of constant modulus, times identities."
+)
+WHAT_REACH_SHOWS = (
+    "Which input pixels four output pixels (circled) look at, each on its own colour scale. Before the search: their neighbours. "
+    "After: wherever the search lets them look."
+)
+
 
 def write_report(finished: Finished) -> tuple[list[SpaceSummary], str]:
     """Write both files from what is in the folder; returns the table's rows and the verdict."""
@@ -85,35 +96,28 @@ def most_changed(finished: Finished, results: dict[str, list[SearchResult]]) -> 
     old, new = dict(start.named_modules()), dict(best.named_modules())
     order = sorted(sizes, key=lambda name: -runs[seed].novelty.get(name, 0.0))
     return [
-        picture_layer(name, old[name], new[name], sizes[name], runs[seed].novelty.get(name, 0.0), seed)
-        for name in order[:MOST_CHANGED]
+        picture_layer(
+            name, old[name], new[name], sizes[name], f"Seed {seed}, novelty {runs[seed].novelty.get(name, 0.0):.3f}.", i == 0
+        )
+        for i, name in enumerate(order[:MOST_CHANGED])
     ]
 
 
-def picture_layer(name: str, old: torch.nn.Module, new: torch.nn.Module, size: tuple[int, ...], moved: float, seed: int) -> Changed:
+def picture_layer(
+    name: str, old: torch.nn.Module, new: torch.nn.Module, size: tuple[int, ...], moved: str, explain: bool
+) -> Changed:
+    """One layer before and after; what to see is explained at the first of them."""
     assert isinstance(old, XDOperation)
     assert isinstance(new, XDOperation)
     before, after = dense_operations(old, size), dense_operations(new, size)
-    pictures = [
-        Picture(
-            embed(matrices_figure(before, after), "png", f"operator matrices of {name}"),
-            "One row per dimension. A = Re(K diag(L w) M) with the mean filter w: row = output position, column = input position, "
-            "blue negative, red positive, each on its own scale. Before the search it is a convolution's band along the diagonal; "
-            "whatever leaves the band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; "
-            "they start out as Fourier transforms, of constant modulus, times identities.",
-        )
-    ]
+    matrices = embed(matrices_figure(before, after), "png", f"operator matrices of {name}")
+    pictures = [Picture(matrices, WHAT_MATRICES_SHOW if explain else "")]
     if len(size) == 2:
-        pictures.append(
-            Picture(
-                embed(reach_figure(before, after, some_outputs(after)), "png", f"reach of four outputs of {name}"),
-                "Which input pixels four output pixels (circled) look at, each on its own colour scale. Before the search: their "
-                "neighbours. After: wherever the search lets them look.",
-            )
-        )
+        reach = embed(reach_figure(before, after, some_outputs(after)), "png", f"reach of four outputs of {name}")
+        pictures.append(Picture(reach, WHAT_REACH_SHOWS if explain else ""))
     kernel, grid = (" x ".join(map(str, s)) for s in (new.kernel_size, size))
     channels = f"{new.in_channels} to {new.out_channels} channels"
-    told = f"Seed {seed}. Was a {kernel} convolution, {channels}, on a grid of {grid}; depth {new.depth}; novelty {moved:.3f}."
+    told = f"{moved} Filters of size {kernel}, {channels}, on a grid of {grid}; depths of K, L, M: {new.depth}."
     return Changed(name, told, tuple(pictures))
 
 

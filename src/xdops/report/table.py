@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.table import Table
 
 from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
@@ -9,9 +10,10 @@ from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
 
 def terminal_table(rows: Sequence[SpaceSummary], title: str) -> Table:
     arrow = "higher is better" if rows[0].higher_is_better else "lower is better"
-    table = Table(title=title, caption=f"mean ± standard deviation over {seeds_of(rows)}; {arrow}")
+    caption = f"mean ± standard deviation over {seeds_of(rows)}; {arrow}"
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("space")
-    for head in (f"test {rows[0].metric}", "on validation", "weights", "architecture", "s/epoch", "novelty"):
+    for head in (f"test {rows[0].metric}", "validation", "weights", "architecture", "s/epoch", "novelty"):
         table.add_column(head, justify="right")
     best = (max if rows[0].higher_is_better else min)(row.mean for row in rows)
     for row in rows:
