@@ -117,7 +117,8 @@ def verdict(rows: Sequence[SpaceSummary], space: str = "xd", baseline: str = "ba
     interval = f"{CONFIDENCE:.0%} interval over {seeds_of([base, new])}: {ends}"
     by = amount(difference, base.metric)
     if not sure:
-        return f"{name} made no clear difference over {seeds_of([base, new])}: {figures} (difference {by}, {interval}, which holds zero)."
+        seeds = seeds_of([base, new])
+        return f"{name} made no clear difference over {seeds}: {figures} (difference {by}, {interval}, zero included)."
     word = "helped" if gain > 0 else "did not help, it made things worse"
     return f"{name} {word}: {figures}, a difference of {by} ({interval}){share_of_error(base, new, gain)}."
 
