@@ -20,8 +20,8 @@ def operation(
 ) -> XDOperation:
     """The XD-operation that is `source`; with a convolution it shares weight and bias, and has their dtype."""
     if isinstance(source, (*CONVS, *TRANSPOSED)):
-        options = {"causal": True} if config.causal else {}
-        return from_conv(source, input_size, config.depth, size, config.boundary, config.b, config.C, config.trained, **options)
+        depth, boundary, trained = config.depth, config.boundary, config.trained
+        return from_conv(source, input_size, depth, size, boundary, config.b, config.C, trained, config.causal)
     # A parameter-free layer gets filters, which do nothing while L = 0, so that it can become a convolution.
     filters = tuple(min(config.kernel_size or 1, m) for m in input_size)
     if isinstance(source, Shortcut):

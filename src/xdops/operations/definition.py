@@ -31,7 +31,7 @@ def xd_operation(
 ) -> Tensor:
     """x (batch, c_in, m...), weight (c_out, c_in/groups, k...) real or complex, b (n..., 2), C (c_out, c_in/groups, 2)."""
     check_input(x, weight.shape[1] * groups, axes)
-    rows = output_rows(x, axes)
+    rows = output_rows(x.shape[2:], axes)
     placed = place(pad(x, axes, padding_mode), axes, x.shape[2:])
     x_hat = M.apply_grid(placed, plan=plan)  # (batch, c_in, n...)
     w_hat = L.apply_grid(weight, plan=plan)  # (c_out, c_in/groups, n...)
@@ -68,9 +68,9 @@ def check_input(x: Tensor, channels: int, axes: Sequence[Axis]) -> None:
         axis.check(m, dim)
 
 
-def output_rows(x: Tensor, axes: Sequence[Axis]) -> list[range]:
+def output_rows(lengths: Sequence[int], axes: Sequence[Axis]) -> list[range]:
     """The rows of K that are the outputs, per dimension."""
-    return [range(0, a.out(m) * a.stride, a.stride) for m, a in zip(x.shape[2:], axes, strict=True)]
+    return [range(0, a.out(m) * a.stride, a.stride) for m, a in zip(lengths, axes, strict=True)]
 
 
 def pad(x: Tensor, axes: Sequence[Axis], mode: str) -> Tensor:

@@ -1,16 +1,21 @@
 """The XD-operation as a layer: its architecture a = (K, L, M, b, C), its weights w, and where inputs and outputs sit."""
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
 from xdops.matrices.pairs import to_complex
 from xdops.operations.axes import Axis
+from xdops.operations.causal import causal_definition
 from xdops.operations.definition import check_input, xd_operation
+from xdops.operations.evaluate import evaluate, prepare_merged, problem
+from xdops.operations.plan import Plan, make_plan, rates
+from xdops.operations.source import Source, Untouched
 
 #: The architecture parameters, by the paper's names.
 ARCHITECTURE = ("K", "L", "M", "b", "C")
@@ -22,6 +27,8 @@ class XDOperation(nn.Module):
     K, L, M: one K-matrix per dimension. b: (n..., 2) or None for absent. C: (c_out, c_in/groups, 2) or None. `trained` names the
     architecture parameters that learn; the others are fixed. weight: (c_out, c_in/groups, k...), with a trailing 2 if complex; with
     `transposed_weight` its first two dimensions are laid out as in a transposed convolution, (c_in, c_out/groups, k...).
+    causal: in one dimension, output t never depends on an input after t + causal, whatever the architecture becomes. `plan` is
+    the way to evaluate, "auto" or a name (see `operations.plan`); `source` is the layer that the warm start was made from.
     """
 
     def __init__(
@@ -40,6 +47,9 @@ class XDOperation(nn.Module):
         transposed_weight: bool = False,
         complex_weight: bool = False,
         weight_columns: Sequence[Tensor] | None = None,
+        causal: int | None = None,
+        source: Source | None = None,
+        plan: str | Plan = "auto",
     ) -> None:
         super().__init__()
         self.axes = tuple(axes)
@@ -60,6 +70,12 @@ class XDOperation(nn.Module):
         for i, columns in enumerate(weight_columns or ()):
             self.register_buffer(f"weight_columns_{i}", columns)
         self.places_weight = weight_columns is not None
+        self.causal, self.source, self.plan = causal, source, plan
+        if causal is not None and len(self.axes) != 1:
+            raise XDError(f"causal in {len(self.axes)} dimensions", "causal in one dimension", "causal=None")
+        self._unchanged = Untouched(p for _, p in self.architecture()) if source is not None else None
+        self._plans: dict[Any, Plan] = {}
+        self._merged: dict[Any, Callable[[Tensor], Tensor]] | None = None
 
     K: nn.ModuleList
     L: nn.ModuleList
@@ -152,10 +168,71 @@ class XDOperation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         check_input(x, self.in_channels, self.axes)
-        return self.evaluate(x, "dense")
+        if self._merged is not None:
+            return self._forward_merged(x)
+        if x.dtype != self.weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise XDError(
+                f"an input of dtype {x.dtype}", f"{self.weight.dtype}, the dtype of the filters", f"x.to({self.weight.dtype})"
+            )
+        return evaluate(self, x, self.plan_for(x), self.bias)
+
+    def plan_for(self, x: Tensor) -> Plan:
+        """How an input like x is evaluated: `print(op.plan_for(x))`."""
+        if isinstance(self.plan, Plan):
+            return self.plan
+        grads = (torch.is_grad_enabled(), x.requires_grad, *(p.requires_grad for _, p in self.architecture()))
+        key = (tuple(x.shape), x.dtype, x.device.type, self.plan, grads, self.untouched, rates())
+        if key not in self._plans:
+            self._plans[key] = make_plan(problem(self, x), self.plan)
+        return self._plans[key]
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
+        return self._unchanged is not None and self._unchanged([p for _, p in self.architecture()])
+
+    @property
+    def merged(self) -> bool:
+        return self._merged is not None
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Fix the operation for inference: what does not depend on the input is computed once per input shape and kept.
+
+        The outputs are the same. Filters and architecture are not looked at again until `unmerge`.
+        """
+        self._merged = {}
+
+    def unmerge(self) -> None:
+        """Undo `merge`."""
+        self._merged = None
+
+    def _forward_merged(self, x: Tensor) -> Tensor:
+        assert self._merged is not None
+        if torch.is_grad_enabled() and (x.requires_grad or (self.training and self.weight.requires_grad)):
+            raise XDError("a merged operation in training", "inference, under torch.no_grad()", "xdops.unmerge_(model)")
+        key = (tuple(x.shape), x.dtype)
+        with torch.no_grad():
+            if key not in self._merged:
+                self._merged[key] = prepare_merged(self, x)
+            return self._merged[key](x)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "XDOperation":
+        """Plans and merged tensors are made again by the copy."""
+        twin = self.__class__.__new__(self.__class__)
+        memo[id(self)] = twin
+        for name, value in self.__dict__.items():
+            if name in ("_plans", "_merged"):
+                value = {} if value is not None else None
+            else:
+                value = copy.deepcopy(value, memo)
+            object.__setattr__(twin, name, value)
+        return twin
 
     def evaluate(self, x: Tensor, plan: str) -> Tensor:
-        """The definition, with its K-matrices multiplied as `plan` says."""
+        """The definition in complex arithmetic, with its K-matrices multiplied as `plan` says, "dense" or "staged": the oracle."""
+        if self.causal is not None:
+            return causal_definition(self, x, plan)
         return xd_operation(
             x, self.filters, self.matrix("K"), self.matrix("L"), self.matrix("M"), self.axes,
             b=self.b, C=self.C, bias=self.bias, groups=self.groups, padding_mode=self.padding_mode, plan=plan,

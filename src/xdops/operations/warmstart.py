@@ -18,6 +18,8 @@ from xdops.matrices.pairs import check_floating
 from xdops.matrices.special import resolve_radices
 from xdops.operations.axes import Axis, Taps, conv_axis, conv_transpose_axis
 from xdops.operations.operation import XDOperation
+from xdops.operations.plan import Plan
+from xdops.operations.source import Source
 
 Depth = int | tuple[int, int, int] | None
 Presence = Literal["absent", "fixed", "trained"]
@@ -35,12 +37,16 @@ def from_conv(
     b: Presence = "absent",
     C: Presence = "absent",
     trained: Sequence[str] = ("K", "L", "M", "b", "C"),
+    causal: bool = False,
+    plan: str | Plan = "auto",
 ) -> XDOperation:
     """The XD-operation equal to `conv` on inputs of `input_size` (and smaller ones), sharing its weight and bias.
 
     depth: (K, L, M), one number for all, or None for the least that holds the layer. size: the operation's own size per
     dimension, or None for the smallest smooth one. boundary "wrap" is the paper's cheaper variant, circular at the input's own
-    size whatever the padding.
+    size whatever the padding. causal: for a 1d convolution with stride 1 and zeros for padding, no output will ever see an input
+    later than the last one that the convolution lets it see: with left padding (k - 1) dilation, output t sees inputs up to t.
+    Smaller inputs work as well, but for circular padding without room for it: that is a clear error.
     """
     if not isinstance(conv, (*_CONVS, *_TRANSPOSED)):
         raise XDError(f"a {type(conv).__name__}", "a Conv1d/2d/3d or ConvTranspose1d/2d/3d", "xdops.named for other operations")
@@ -64,8 +70,22 @@ def from_conv(
         trained=learned(trained, b, C),
         padding_mode=conv.padding_mode,
         transposed_weight=isinstance(conv, _TRANSPOSED),
+        causal=_lookahead(conv, taps) if causal else None,
+        source=None if boundary == "wrap" else Source.of(conv),
+        plan=plan,
     )
     return op.to(conv.weight.device)
+
+
+def _lookahead(conv: Any, taps: Sequence[Taps]) -> int:
+    """How far after t the convolution's last tap reads: 0 with the left padding of a causal convolution."""
+    if isinstance(conv, _TRANSPOSED) or len(taps) != 1 or conv.stride[0] != 1 or conv.padding_mode != "zeros":
+        raise XDError(
+            f"causal=True for {conv}",
+            "a 1d convolution with stride 1 and zeros for padding",
+            "padding=(kernel_size - 1) * dilation and cut the end off, as in a TCN",
+        )
+    return taps[0].span[1]
 
 
 def per_dimension(value: int | Sequence[int], dims: int, what: str) -> tuple[int, ...]:

@@ -1,0 +1,246 @@
+"""Evaluating an XD-operation as a plan says. Every form computes the same function and the same gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from xdops.matrices import KMatrix
+from xdops.operations import taps
+from xdops.operations.axes import Axis
+from xdops.operations.build import Part, chain_layout, chain_stages, dense_matrices
+from xdops.operations.definition import output_rows, pad, place
+from xdops.operations.plan import CAUSAL_BLOCK, Plan, Problem
+from xdops.operations.spectral import Layout, Spectral, infer
+
+if TYPE_CHECKING:
+    from xdops.operations.operation import XDOperation
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Where an input of given lengths meets the matrices: the parts of K, L and M in use, per dimension."""
+
+    K: tuple[Part, ...]
+    L: tuple[Part, ...]
+    M: tuple[Part, ...]
+    placed: bool  # inputs are put at their columns first, because they start before column 0
+
+
+def geometry(op: XDOperation, lengths: Sequence[int], kernel: Sequence[int]) -> Geometry:
+    placed = any(a.wraps and m != a.size for a, m in zip(op.axes, lengths, strict=True))
+    rows = output_rows(lengths, op.axes)
+    columns = []
+    for axis, m in zip(op.axes, lengths, strict=True):
+        if placed and axis.wraps:
+            columns.append(range(axis.size))
+        else:
+            columns.append(range(0, (m + sum(axis.padding(m))) * axis.step, axis.step))
+    whole = [range(n) for n in op.sizes]
+    return Geometry(
+        tuple(Part(r, n) for r, n in zip(rows, whole, strict=True)),
+        tuple(Part(n, range(k)) for n, k in zip(whole, kernel, strict=True)),
+        tuple(Part(n, c) for n, c in zip(whole, columns, strict=True)),
+        placed,
+    )
+
+
+def problem(op: XDOperation, x: Tensor) -> Problem:
+    """What planning needs to know about this operation and input."""
+    kernel = op.sizes if op.places_weight else op.kernel_size
+    where = geometry(op, x.shape[2:], kernel)
+    grad = torch.is_grad_enabled()
+    trained = {name.split(".")[0] for name, p in op.architecture() if p.requires_grad} if grad else set()
+    return Problem(
+        op.sizes,
+        tuple(len(p.columns) for p in where.M),
+        tuple(len(p.rows) for p in where.K),
+        kernel,
+        x.shape[0],
+        op.in_channels,
+        op.out_channels,
+        op.groups,
+        op.depth,
+        tuple(_common_radices(op, i) for i in range(len(op.sizes))),
+        op.b is not None,
+        op.C is not None,
+        op.complex_weight,
+        op.causal is not None,
+        op.source is not None and not trained and op.untouched,
+        bool(trained & {"K", "L", "M"}),
+        grad and (bool(trained) or x.requires_grad or op.weight.requires_grad),
+        x.dtype,
+        x.device.type,
+    )
+
+
+def _common_radices(op: XDOperation, i: int) -> tuple[int, ...] | None:
+    """The radices that all butterflies of K and M share in dimension i; spaced inputs are not grouped."""
+    layouts = {radices for matrices in (op.K, op.M) for radices, _ in matrices[i].layout}  # type: ignore[union-attr]
+    return layouts.pop() if len(layouts) == 1 and op.axes[i].step == 1 else None
+
+
+def evaluate(op: XDOperation, x: Tensor, plan: Plan, bias: Tensor | None) -> Tensor:
+    """The operation on a checked input, output bias included."""
+    if plan.form == "source":
+        assert op.source is not None
+        y = op.source(x, op.weight, bias)
+        return y[:, :, : op.axes[0].out(x.shape[2])] if op.causal is not None else y
+    if plan.form == "definition":
+        return op.evaluate(x, "dense")
+    dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+    with torch.autocast(x.device.type, enabled=False):
+        prepared = Prepared.of(op, x, plan, dtype)
+        y = prepared(x)
+        return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in op.axes))
+
+
+@dataclass
+class Prepared:
+    """Everything that does not depend on the input's values: matrices built, filters in place."""
+
+    axes: tuple[Axis, ...]
+    padding_mode: str
+    placed: bool
+    dtype: torch.dtype
+    run: Callable[[Tensor], Tensor]
+
+    @staticmethod
+    def of(op: XDOperation, x: Tensor, plan: Plan, dtype: torch.dtype, merged: bool = False) -> Prepared:
+        w = op.filters.to(dtype)
+        where = geometry(op, x.shape[2:], w.shape[2:])
+        make = _taps if plan.form == "taps" else _spectral
+        return Prepared(op.axes, op.padding_mode, where.placed, dtype, make(op, w, where, plan, dtype, merged))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        lengths = x.shape[2:]
+        x = pad(x.to(self.dtype), self.axes, self.padding_mode)
+        if self.placed:
+            x = place(x, self.axes, lengths)
+        return self.run(x)
+
+
+def prepare_merged(op: XDOperation, x: Tensor) -> Callable[[Tensor], Tensor]:
+    """For inputs like x: the operation with everything precomputed that does not depend on their values."""
+    bias = op.bias
+    plan = op.plan_for(x)
+    if plan.form in ("source", "definition"):
+        return lambda x: evaluate(op, x, plan, bias)
+    operator = _dense_operator(op, x, plan)
+    if operator is not None:
+        return operator
+    prepared = Prepared.of(op, x, plan, x.dtype, merged=True)
+    if bias is None:
+        return prepared
+    shape = (-1, *(1 for _ in op.axes))
+    return lambda x: prepared(x).add_(bias.reshape(shape))
+
+
+def _dense_operator(op: XDOperation, x: Tensor, plan: Plan) -> Callable[[Tensor], Tensor] | None:
+    """One (c_out r..., c_in m...) matrix, where it is smaller than the parts it replaces and no slower to apply."""
+    inputs, outputs = x[0].numel(), op.out_channels
+    for axis, m in zip(op.axes, x.shape[2:], strict=True):
+        outputs *= axis.out(m)
+    points = 1
+    for n in op.sizes:
+        points *= n
+    separate = 2 * points * op.weight.shape[0] * op.weight.shape[1] + 4 * sum(n * n for n in op.sizes)
+    if inputs * outputs > separate or 2 * inputs * outputs * x.shape[0] > plan.flops:
+        return None
+    basis = torch.eye(inputs, dtype=x.dtype, device=x.device).view(inputs, *x.shape[1:])
+    columns = evaluate(op, basis, op.plan_for(basis), None)  # column i of the operator is its effect on unit vector i
+    shape, matrix = columns.shape[1:], columns.reshape(inputs, outputs)
+    offset = None if op.bias is None else op.bias.reshape(-1, *(1 for _ in op.axes)).expand(shape).reshape(-1)
+
+    def run(x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        y = flat @ matrix if offset is None else torch.addmm(offset, flat, matrix)
+        return y.view(x.shape[0], *shape)
+
+    return run
+
+
+def _matrices(op: XDOperation, name: str) -> list[KMatrix]:
+    return [m.matrix for m in getattr(op, name)]
+
+
+def _planar_b_C(op: XDOperation, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+    b = None if op.b is None else op.b.to(dtype).movedim(-1, 0).contiguous()
+    C = None if op.C is None else op.C.to(dtype).movedim(-1, 0).unflatten(1, (op.groups, -1)).contiguous()
+    return b, C
+
+
+def _spectral(
+    op: XDOperation, w: Tensor, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool
+) -> Callable[[Tensor], Tensor]:
+    """Dense or grouped K and M, dense L."""
+    names = [(name, i) for name in "KLM" for i in range(len(op.sizes))]
+    matrices = {(name, i): m for name in "KLM" for i, m in enumerate(_matrices(op, name))}
+    parts = {(name, i): getattr(where, name)[i] for name, i in names}
+    chained = {key for key in names if key[0] != "L" and plan.grouping[key[1]] is not None}
+    dense = [key for key in names if key not in chained]
+    tensors = {
+        key: [t] for key, t in zip(dense, dense_matrices([matrices[k] for k in dense], [parts[k] for k in dense]), strict=True)
+    }
+    layouts = {}
+    for key in chained:
+        grouping = plan.grouping[key[1]]
+        assert grouping is not None
+        layouts[key] = chain_layout(matrices[key], grouping, parts[key])
+        tensors[key] = chain_stages(matrices[key], grouping, layouts[key])
+    rows = {name: tuple(layouts.get((name, i)) for i in range(len(op.sizes))) for name in "KLM"}
+    layout = Layout(op.groups, rows["K"], rows["L"], rows["M"])
+    flat = [t.to(dtype) for key in names for t in tensors[key]]
+    b, C = _planar_b_C(op, dtype)
+    if merged:
+        return infer(w, b, C, layout, *flat)
+    return lambda x: Spectral.apply(x, w, b, C, layout, *flat)
+
+
+def _taps(op: XDOperation, w: Tensor, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
+    """A matrix per tap; in one dimension b is one tap more and complex gates double the taps."""
+    dims, groups = len(op.sizes), op.groups
+    all_parts = [*where.K, *where.L, *where.M]
+    tensors = dense_matrices([m for name in "KLM" for m in _matrices(op, name)], all_parts)
+    tensors = [t.to(dtype) for t in tensors]
+    K, L, M = tensors[:dims], tensors[dims : 2 * dims], tensors[2 * dims :]
+    if dims > 1:
+        nested = [taps.tap_matrices(*triple) for triple in zip(K, L, M, strict=True)]
+        return lambda x: taps.apply_taps(x, w, nested, groups)
+    b, C = _planar_b_C(op, dtype)
+    left = L[0]
+    if b is not None:
+        left = torch.cat((left, b[..., None]), dim=2)
+        w = torch.cat((w, torch.ones_like(w[..., :1])), dim=2)
+    if C is not None:
+        gates = C.flatten(1, 2)[..., None]
+        w = torch.cat((gates[0] * w, -gates[1] * w), dim=2)
+    rows = where.K[0].rows
+    blocks = [(0, len(rows))]
+    if op.causal is not None and len(rows) >= 2 * CAUSAL_BLOCK:
+        count = -(-len(rows) // CAUSAL_BLOCK)
+        blocks = [(len(rows) * i // count, len(rows) * (i + 1) // count) for i in range(count)]
+    made = []
+    for start, stop in blocks:
+        seen = M[0].shape[2]
+        if op.causal is not None:
+            seen = max(1, min(seen, rows[stop - 1] + op.causal + 1))
+        A = _tap_stack(K[0][:, start:stop], left, M[0][:, :, :seen], C is not None)
+        if op.causal is not None:
+            A = A * taps.causal_mask(rows[start:stop], seen, op.causal, A)
+        made.append((A, seen))
+
+    def run(x: Tensor) -> Tensor:
+        done = [taps.apply_real_taps(x[:, :, :seen], w, A, groups) for A, seen in made]
+        return done[0] if len(done) == 1 else torch.cat(done, dim=2)
+
+    return run
+
+
+def _tap_stack(K: Tensor, L: Tensor, M: Tensor, complex_gates: bool) -> Tensor:
+    """(taps, r, m): real parts, followed by imaginary parts where gates are complex."""
+    return taps.tap_matrices(K, L, M).flatten(0, 1) if complex_gates else taps.real_tap_matrices(K, L, M)

@@ -1,0 +1,238 @@
+"""The spectral form: into the domain, mix channels at every grid point, and back, as one autograd function.
+
+Where the transformed filters are few, they are made once, the batch goes through in parts that stay in the cache, and the
+backward pass makes the transformed input and output again: that is cheaper than fresh memory to keep them in. Where they are
+many, they are made for some grid points at a time, for the whole batch, whose transforms are kept.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from xdops.operations import transforms
+from xdops.operations.chains import Chain, ChainLayout, dense_chain
+from xdops.operations.mixing import (
+    FilterGradients,
+    Filters,
+    group_first,
+    group_last,
+    mix,
+    mix_input_gradient,
+)
+from xdops.operations.scratch import scratch
+from xdops.operations.transforms import Dense, Transform
+
+#: Numbers of transformed input in one part of the batch: what stays in a cache.
+PART = 1 << 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is not a tensor: channel groups, and per K, L, M and dimension how its matrix is given, None for dense."""
+
+    groups: int
+    K: tuple[ChainLayout | None, ...]
+    L: tuple[ChainLayout | None, ...]
+    M: tuple[ChainLayout | None, ...]
+
+    def transforms(
+        self, tensors: Sequence[Tensor], needs: Sequence[bool]
+    ) -> tuple[list[Transform], list[Transform], list[Transform]]:
+        """The transforms of K, L and M from their tensors, in this order."""
+        position, made = 0, []
+        for layouts in (self.K, self.L, self.M):
+            row: list[Transform] = []
+            for layout in layouts:
+                count = 1 if layout is None else len(layout.sequence)
+                part, wants = tensors[position : position + count], any(needs[position : position + count])
+                row.append(Dense(part[0], wants) if layout is None else Chain(layout, part, wants))
+                position += count
+            made.append(row)
+        return made[0], made[1], made[2]
+
+
+class Spectral(torch.autograd.Function):
+    """Re(K diag(C (L w + b)) M x) for x (batch, c_in, m...) and w (c_out, c_in/g, k...).
+
+    All complex tensors are planar: b (2, n...), C (2, g, c_out/g, c_in/g), and the tensors of K, L and M, cut to the rows and
+    columns in use: (2, rows, columns) for a dense matrix, its stages for a chain.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layout, *tensors: Tensor) -> Tensor:
+        K, L, M = layout.transforms(tensors, [False] * len(tensors))
+        x = x.contiguous()
+        filters, _ = _filters(w, L, b, C, layout.groups)
+        y = x.new_empty(x.shape[0], w.shape[0], *(A.rows for A in K))
+        kept: tuple[Tensor | None, Tensor | None] = (None, None)
+        for rows in _batch_parts(x.shape[0], filters):
+            x_hat, _ = _transformed_input(x[rows], M, layout.groups)
+            y_hat = _mixed(x_hat, filters)
+            transforms.leave(group_last(y_hat, layout.groups), K, y[rows], "y")
+            if filters.whole is None and any(ctx.needs_input_grad):
+                kept = x_hat.clone(), y_hat.clone()
+        ctx.layout = layout
+        ctx.save_for_backward(x, w, b, C, *kept, *tensors)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, w, b, C, kept_x, kept_y, *tensors = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: differentiate the plain formula
+            return _differentiable_backward(ctx, grads[0], x, w, b, C, tensors)
+        need_x, need_w, need_b, need_C, _, *needs = ctx.needs_input_grad
+        groups = ctx.layout.groups
+        K, L, M = ctx.layout.transforms(tensors, needs)
+        need_K, need_L = _wanted(K), _wanted(L)
+        filters, filters_seen = _filters(w, L, b, C, groups)
+        collected = FilterGradients(filters, need_w or (need_L and len(L) > 1), need_L, need_b, need_C)
+        grad_x = torch.empty_like(x) if need_x else None
+        for rows in _batch_parts(x.shape[0], filters):
+            x_hat, x_seen = _transformed_input(x[rows], M, groups) if kept_x is None else (kept_x, None)
+            if need_K:
+                y_hat = _mixed(x_hat, filters) if kept_y is None else kept_y
+                y_seen = transforms.leave_seen(group_last(y_hat, groups), K, "y")
+            else:
+                y_seen = [x_hat] * len(K)  # not looked at
+            g = transforms.leave_backward(grads[0][rows], y_seen, K, "g")
+            g = group_first(g.view(2, K[0].columns, -1, rows.stop - rows.start, w.shape[0]), groups)
+            grad_x_hat = _mixing_gradients(g, x_hat, filters, collected)
+            if x_seen is None:
+                x_seen = transforms.enter_seen(x, M, "x")
+            out = None if grad_x is None else grad_x[rows]
+            transforms.enter_backward(group_last(grad_x_hat, groups), x_seen, M, out, "x")
+        collected.finish()
+        grad_w = _filters_backward(collected, filters_seen, L, need_w)
+        return (
+            grad_x,
+            None if grad_w is None else grad_w.reshape(w.shape),
+            None if collected.b is None else collected.b.view_as(b),
+            collected.C,
+            None,
+            *(grad for transform in (*K, *L, *M) for grad in transform.grads),
+        )
+
+
+def infer(w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layout, *tensors: Tensor) -> Callable[[Tensor], Tensor]:
+    """The same function of x alone, with the filters transformed once and for all where they are few enough to keep."""
+    K, L, M = layout.transforms(tensors, [False] * len(tensors))
+    filters, _ = _filters(w, L, b, C, layout.groups)
+    if filters.whole is not None:
+        filters.whole = filters.whole.clone()  # out of the scratch memory
+
+    def run(x: Tensor) -> Tensor:
+        x = x.contiguous()
+        y = x.new_empty(x.shape[0], w.shape[0], *(A.rows for A in K))
+        for rows in _batch_parts(x.shape[0], filters):
+            y_hat = _mixed(_transformed_input(x[rows], M, layout.groups)[0], filters)
+            transforms.leave(group_last(y_hat, layout.groups), K, y[rows], "y")
+        return y
+
+    return run
+
+
+def _wanted(row: Sequence[Transform]) -> bool:
+    return any(grad is not None for transform in row for grad in transform.grads)
+
+
+def _batch_parts(batch: int, filters: Filters) -> list[slice]:
+    """The batch in parts whose transforms stay in the cache, or whole where every part would have to make the filters anew."""
+    numbers = 2 * filters.n * filters.rest * max(filters.c_in, filters.c_out)  # for one example
+    parts = 1 if filters.whole is None else -(-batch // max(1, PART // numbers))
+    step = -(-batch // parts)
+    return [slice(s, min(batch, s + step)) for s in range(0, batch, step)]
+
+
+def _transformed_input(x: Tensor, M: Sequence[Transform], groups: int) -> tuple[Tensor, list[Tensor]]:
+    """(2, n_1, rest, batch, c_in/g) in scratch memory, and what every transform saw."""
+    t, seen = transforms.enter(x, M, "x")
+    return group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups), seen
+
+
+def _mixed(x_hat: Tensor, filters: Filters) -> Tensor:
+    """(2, n_1, rest, batch, c_out/g) in scratch memory."""
+    y_hat = scratch("mixed", (*x_hat.shape[:-1], filters.c_out), x_hat)
+    for part in filters.chunks():
+        mix(x_hat[:, part].flatten(1, 2), filters.at(part), y_hat[:, part].flatten(1, 2))
+    return y_hat
+
+
+def _mixing_gradients(g: Tensor, x_hat: Tensor, filters: Filters, collected: FilterGradients) -> Tensor:
+    """Collects the filters' gradients, and returns that of x_hat."""
+    grad_x_hat = scratch("mixed", tuple(x_hat.shape), x_hat)
+    for part in filters.chunks():
+        g_part, x_part = g[:, part].flatten(1, 2), x_hat[:, part].flatten(1, 2)
+        v = filters.at(part)
+        if collected.wanted:
+            collected.add(g_part, x_part, part)
+        mix_input_gradient(g_part, v, grad_x_hat[:, part].flatten(1, 2))
+    return grad_x_hat
+
+
+def _filters(w: Tensor, L: Sequence[Transform], b: Tensor | None, C: Tensor | None, groups: int) -> tuple[Filters, list[Tensor]]:
+    """All dimensions of the filters but the first into the domain, taps of the first in front; and what every transform saw."""
+    k = w.shape[2]
+    seen: list[Tensor] = []
+    if len(L) == 1:
+        partial = w.reshape(-1, k).t().contiguous()
+    else:
+        t, seen = transforms.enter(w, L[1:], "w")
+        partial = t.view(2, -1, k).mT.contiguous()
+    first = L[0]
+    assert isinstance(first, Dense)
+    grid_b = None if b is None else b.reshape(2, b.shape[1], -1)
+    return Filters(first.A, partial, grid_b, C, groups, w.shape[0] // groups, w.shape[1]), seen
+
+
+def _filters_backward(collected: FilterGradients, seen: list[Tensor], L: Sequence[Transform], need_w: bool) -> Tensor | None:
+    """The gradient of the filters, as (..., k_N); those of L are left with L."""
+    L[0].grads = [collected.L]
+    g = collected.partial
+    if g is None:
+        return None
+    if len(L) == 1:
+        return g.t()
+    out = g.new_empty(seen[-1].shape) if need_w else None
+    transforms.enter_backward(g.mT.contiguous(), seen, L[1:], out, "w")
+    return out
+
+
+def plain(x: Tensor, w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layout, *tensors: Tensor) -> Tensor:
+    """The same function in differentiable complex arithmetic."""
+    K, L, M = (
+        [torch.complex(*(dense_chain(T.layout, T.stages) if isinstance(T, Chain) else T.A).unbind()) for T in row]  # type: ignore[attr-defined]
+        for row in layout.transforms(tensors, [False] * len(tensors))
+    )
+    groups = layout.groups
+    x_hat, w_hat = torch.complex(x, torch.zeros_like(x)), torch.complex(w, torch.zeros_like(w))
+    for i in range(len(K)):
+        x_hat = _apply(M[i], x_hat, 2 + i)
+        w_hat = _apply(L[i], w_hat, 2 + i)
+    if b is not None:
+        w_hat = w_hat + torch.complex(b[0], b[1])
+    if C is not None:
+        w_hat = w_hat * torch.complex(C[0], C[1]).flatten(0, 1).reshape(*w.shape[:2], *(1 for _ in K))
+    x_hat, w_hat = x_hat.unflatten(1, (groups, -1)).flatten(3), w_hat.unflatten(0, (groups, -1)).flatten(3)
+    y = torch.einsum("goip,bgip->bgop", w_hat, x_hat).flatten(1, 2).unflatten(-1, [A.shape[1] for A in K])
+    for i in range(len(K)):
+        y = _apply(K[i], y, 2 + i)
+    return y.real
+
+
+def _apply(A: Tensor, x: Tensor, dim: int) -> Tensor:
+    return (x.movedim(dim, -1) @ A.mT).movedim(-1, dim)
+
+
+def _differentiable_backward(
+    ctx: Any, g: Tensor, x: Tensor, w: Tensor, b: Tensor | None, C: Tensor | None, tensors: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    inputs = [x, w, b, C, ctx.layout, *tensors]
+    wanted = [i for i, need in enumerate(ctx.needs_input_grad) if need]
+    grads = torch.autograd.grad(plain(*inputs), [inputs[i] for i in wanted], g, create_graph=True, allow_unused=True)
+    out: list[Tensor | None] = [None] * len(inputs)
+    for i, grad in zip(wanted, grads, strict=True):
+        out[i] = grad
+    return tuple(out)
