@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -17,6 +18,7 @@ from xdops.convert.report import ConversionReport, ConvertedLayer, LeftAlone
 from xdops.convert.uses import ExampleInput, Uses, record_uses, undisturbed
 from xdops.convert.weights import has_other_hooks
 from xdops.errors import XDError
+from xdops.operations import XDOperation
 
 FilterFn = Callable[[str, nn.Module], bool]
 
@@ -188,7 +190,9 @@ def must_equal(stand_in: nn.Module, candidate: Candidate) -> None:
 
 
 def row(candidate: Candidate, built: Built) -> ConvertedLayer:
-    error = largest_error(built.edge, candidate.uses)
+    by_architecture = built.edge.by_architecture() if isinstance(built.edge, XDOperation) else nullcontext()
+    with by_architecture:  # what its matrices compute, not the layer that may stand in for them
+        error = largest_error(built.edge, candidate.uses)
     architecture = sum(p.numel() for _, p in cast(Edge, built.edge).architecture())
     return ConvertedLayer(
         candidate.name, describe(candidate.module), built.became, built.size, built.depth, built.weights, architecture, error,

@@ -49,8 +49,8 @@ def geometry(op: XDOperation, lengths: Sequence[int], kernel: Sequence[int]) -> 
     )
 
 
-def problem(op: XDOperation, x: Tensor) -> Problem:
-    """What planning needs to know about this operation and input."""
+def problem(op: XDOperation, x: Tensor, as_source: bool) -> Problem:
+    """What planning needs to know about this operation and input; `as_source`: its layer may stand in."""
     kernel = op.sizes if op.places_weight else op.kernel_size
     where = geometry(op, x.shape[2:], kernel)
     grad = torch.is_grad_enabled()
@@ -70,7 +70,7 @@ def problem(op: XDOperation, x: Tensor) -> Problem:
         op.C is not None,
         op.complex_weight,
         op.causal is not None,
-        op.source is not None and not trained and op.untouched,
+        as_source,
         bool(trained & {"K", "L", "M"}),
         grad and (bool(trained) or x.requires_grad or op.weight.requires_grad),
         x.dtype,

@@ -92,6 +92,7 @@ def convolution(
     blocks = torch.ones(out_channels // groups, in_channels // groups)
     assert op.C is not None
     op.C.data = to_pairs(torch.block_diag(*[blocks] * groups)).to(op.C)
+    op.source = None  # evaluated by its architecture, never as the layer
     return op
 
 
@@ -261,4 +262,6 @@ def depthwise_separable(
     first = from_conv(depthwise, input_size, b="trained", C="trained")
     between = [axis.out(m) for axis, m in zip(first.axes, spatial_sizes(input_size), strict=True)]
     pointwise = _CONV[dims](in_channels, out_channels, 1, bias=False, dtype=dtype)
-    return nn.Sequential(first, from_conv(pointwise, between, b="trained", C="trained"))
+    second = from_conv(pointwise, between, b="trained", C="trained")
+    first.source = second.source = None  # evaluated by their architecture, never as the layers
+    return nn.Sequential(first, second)

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from xdops.operations.causal import causal_definition
 from xdops.operations.definition import check_input, xd_operation
 from xdops.operations.evaluate import evaluate, prepare_merged, problem
 from xdops.operations.plan import Plan, make_plan, rates
-from xdops.operations.source import Source, Untouched
+from xdops.operations.source import Source, Start
 
 #: The architecture parameters, by the paper's names.
 ARCHITECTURE = ("K", "L", "M", "b", "C")
@@ -73,7 +74,7 @@ class XDOperation(nn.Module):
         self.causal, self.source, self.plan = causal, source, plan
         if causal is not None and len(self.axes) != 1:
             raise XDError(f"causal in {len(self.axes)} dimensions", "causal in one dimension", "causal=None")
-        self._unchanged = Untouched(p for _, p in self.architecture()) if source is not None else None
+        self._start = Start(p for _, p in self.architecture()) if source is not None else None
         self._plans: dict[Any, Plan] = {}
         self._merged: dict[Any, Callable[[Tensor], Tensor]] | None = None
 
@@ -180,16 +181,27 @@ class XDOperation(nn.Module):
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
         if isinstance(self.plan, Plan):
             return self.plan
-        grads = (torch.is_grad_enabled(), x.requires_grad, *(p.requires_grad for _, p in self.architecture()))
-        key = (tuple(x.shape), x.dtype, x.device.type, self.plan, grads, self.untouched, rates())
+        grad = torch.is_grad_enabled()
+        trained = tuple(grad and p.requires_grad for _, p in self.architecture())
+        as_source = self.source is not None and not any(trained) and self.untouched
+        key = (tuple(x.shape), x.dtype, x.device.type, self.plan, trained, grad and x.requires_grad, as_source, rates())
         if key not in self._plans:
-            self._plans[key] = make_plan(problem(self, x), self.plan)
+            self._plans[key] = make_plan(problem(self, x, as_source), self.plan)
         return self._plans[key]
 
     @property
     def untouched(self) -> bool:
         """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
-        return self._unchanged is not None and self._unchanged([p for _, p in self.architecture()])
+        return self._start is not None and self._start.is_now(p for _, p in self.architecture())
+
+    @contextmanager
+    def by_architecture(self) -> Iterator[None]:
+        """Within this context the operation is evaluated by its architecture, even while that is its source's."""
+        source, self.source = self.source, None
+        try:
+            yield
+        finally:
+            self.source = source
 
     @property
     def merged(self) -> bool:

@@ -1,0 +1,1 @@
+"""Measuring XD-operations against the layers they replace, side by side in one process."""

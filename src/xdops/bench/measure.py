@@ -1,0 +1,48 @@
+"""Interleaved timing: in every repetition each candidate runs once, and is compared with the reference of that same repetition."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds (median), and the ratio to the reference of the same repetition: median and quartiles."""
+
+    seconds: float
+    ratio: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def interleaved(
+    candidates: Mapping[str, Callable[[], object]], reference: str, repetitions: int, tick: Callable[[], None] = lambda: None
+) -> dict[str, Timing]:
+    """Time all candidates in turn, `repetitions` times, after one round that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for repetition in range(repetitions + 1):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            run()
+            if repetition:
+                times[name].append(time.perf_counter() - start)
+            tick()
+    return {name: _timing(taken, times[reference]) for name, taken in times.items()}
+
+
+def _timing(taken: list[float], reference: list[float]) -> Timing:
+    ratios = [t / r for t, r in zip(taken, reference, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return Timing(statistics.median(taken), middle, low, high)
+
+
+def peak_memory(layer: str, what: str) -> int | None:
+    """Bytes that three forward and backward passes of the layer add, at their peak, in a process of their own; None off Linux."""
+    done = subprocess.run([sys.executable, "-m", "xdops.bench.memory", layer, what], capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None

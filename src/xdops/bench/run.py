@@ -1,0 +1,94 @@
+"""One layer's row: everything that `xdops bench layers` measures about it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from xdops.bench.layers import Layer
+from xdops.bench.measure import interleaved, peak_memory
+from xdops.operations import XDOperation, from_conv
+from xdops.operations.evaluate import problem
+from xdops.operations.plan import possible_plans
+
+Step = Callable[[], object]
+
+
+def training_step(module: nn.Module, x: Tensor, g: Tensor) -> Step:
+    """Forward and backward, as in training: fresh gradients every time."""
+
+    def step() -> None:
+        x.grad = None
+        module.zero_grad()
+        module(x).backward(g)
+
+    return step
+
+
+def inference_step(module: nn.Module, x: Tensor) -> Step:
+    @torch.no_grad()
+    def step() -> None:
+        module(x)
+
+    return step
+
+
+def operation(conv: nn.Module, layer: Layer, **options: Any) -> XDOperation:
+    """The XD-operation of the convolution, with filters of its own, so that gradients do not meet."""
+    op = from_conv(conv, layer.size, causal=layer.causal, **options)
+    op.weight = nn.Parameter(op.weight.detach().clone())
+    return op
+
+
+def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[str], None]) -> dict[str, Any]:
+    """Ratios to the convolution: training (every form), frozen, depth (3,3,3), b and C trained, merged inference, FNO, memory."""
+    torch.manual_seed(0)
+    conv, x = layer.conv(), layer.input()
+    auto = operation(conv, layer)
+    chosen = auto.plan_for(x)
+    with torch.no_grad():
+        y = conv(x)
+    error = float((auto(x).detach() - y).abs().max() / y.abs().max())
+    g = torch.randn_like(y)
+    candidates: dict[str, Step] = {"conv": training_step(conv, x, g), "auto": training_step(auto, x, g)}
+    for form in possible_plans(problem(auto, x, as_source=False)):
+        if form not in ("definition", chosen.form):
+            candidates[form] = training_step(operation(conv, layer, plan=form), x, g)
+    candidates["depth 3"] = training_step(operation(conv, layer, depth=3), x, g)
+    candidates["b and C"] = training_step(operation(conv, layer, b="trained", C="trained"), x, g)
+    candidates["frozen"] = training_step(operation(conv, layer).freeze(), x, g)
+    if (fno := layer.fno()) is not None:
+        candidates["fno"] = training_step(fno, x, g)
+    training = interleaved(candidates, "conv", repetitions, lambda: tick(f"{layer.name}: training"))
+
+    merged = _moved(operation(conv, layer))
+    plain = _moved(operation(conv, layer))
+    merged.merge()
+    inference = interleaved(
+        {"conv": inference_step(conv, x), "merged": inference_step(merged, x), "not merged": inference_step(plain, x)},
+        "conv", repetitions, lambda: tick(f"{layer.name}: inference"),
+    )  # fmt: skip
+    used = {what: peak_memory(layer.name, what) for what in ("conv", "xd")} if memory else {"conv": None, "xd": None}
+    forms = {name: training[name].seconds for name in candidates if name not in ("conv", "depth 3", "b and C", "frozen", "fno")}
+    return {
+        "layer": layer.name,
+        "size": list(auto.sizes),
+        "plan": chosen.form,
+        "plan_text": str(chosen),
+        "error": error,
+        "training": {name: t.to_dict() for name, t in training.items()},
+        "inference": {name: t.to_dict() for name, t in inference.items()},
+        "auto_over_best": forms["auto"] / min(forms.values()),
+        "depth3_over_depth1": training["depth 3"].seconds / training["auto"].seconds,
+        "memory": used,
+        "memory_ratio": used["xd"] / used["conv"] if used["conv"] and used["xd"] else None,
+    }
+
+
+def _moved(op: XDOperation) -> XDOperation:
+    """An operation whose architecture has left its start, as after a search, so that no layer can stand in for it."""
+    with torch.no_grad():
+        for _, p in op.architecture():
+            p.add_(1e-3 * torch.randn_like(p))
+    return op
