@@ -10,17 +10,21 @@ from xdops.bench.layers import Layer
 from xdops.bench.measure import interleaved, peak_memory
 from xdops.operations import XDOperation, from_conv
 from xdops.operations.evaluate import problem
-from xdops.operations.plan import possible_plans
+from xdops.operations.plan import make_plan, possible_plans
 
 Step = Callable[[], object]
+
+#: Forms that the cost model puts this far behind are not timed.
+HOPELESS = 12
 
 
 def training_step(module: nn.Module, x: Tensor, g: Tensor) -> Step:
     """Forward and backward, as in training: fresh gradients every time."""
+    tensors = [x, *module.parameters()]
 
     def step() -> None:
-        x.grad = None
-        module.zero_grad()
+        for tensor in tensors:
+            tensor.grad = None
         module(x).backward(g)
 
     return step
@@ -52,8 +56,10 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
     error = float((auto(x).detach() - y).abs().max() / y.abs().max())
     g = torch.randn_like(y)
     candidates: dict[str, Step] = {"conv": training_step(conv, x, g), "auto": training_step(auto, x, g)}
-    for form in possible_plans(problem(auto, x, as_source=False)):
-        if form not in ("definition", chosen.form):
+    asked = problem(auto, x, as_source=False)
+    for form in possible_plans(asked):
+        hopeless = make_plan(asked, form).seconds > HOPELESS * chosen.seconds  # a dense matrix of size 8192, say
+        if form != chosen.form and not hopeless:
             candidates[form] = training_step(operation(conv, layer, plan=form), x, g)
     candidates["depth 3"] = training_step(operation(conv, layer, depth=3), x, g)
     candidates["b and C"] = training_step(operation(conv, layer, b="trained", C="trained"), x, g)

@@ -89,6 +89,22 @@ class Butterfly(StructuredMatrix):
         dense = merge(self.factors, self.increasing, columns)[0, 0]
         return dense if rows is None else dense[rows]
 
+    def times(self, x: Tensor) -> Tensor:
+        """B x for a complex matrix x (n, columns), with the factors merged into two groups: two batched products."""
+        factors, cut = self.factors, balanced_cut(self.radices)
+        low = merge(factors[:cut], self.increasing)[:, 0]  # (a, b, b): contiguous blocks
+        columns = x.shape[1]
+        if cut == len(factors):
+            return (low @ x.view(1, self.n, columns)).view(self.n, columns)
+        high = merge(factors[cut:], self.increasing)[0]  # (b, a, a): entries b apart
+        b, a = high.shape[:2]
+        x = x.reshape(a, b, columns)
+        if self.increasing:
+            y = (high @ (low @ x).transpose(0, 1)).transpose(0, 1)
+        else:
+            y = low @ (high @ x.transpose(0, 1)).transpose(0, 1)
+        return y.reshape(self.n, columns)
+
     def _staged(self, x: Tensor, rows: Tensor | None) -> Tensor:
         dtype = torch.promote_types(to_complex(self.values[:1]).dtype, x.dtype)
         wanted = None if rows is None else tuple(rows.tolist())
@@ -98,6 +114,18 @@ class Butterfly(StructuredMatrix):
         for factor, group in pairs if self.increasing else reversed(pairs):
             x = _apply_factor(factor.to(dtype), x, group)
         return x if rows is None else x[..., rows]
+
+
+def balanced_cut(radices: Sequence[int]) -> int:
+    """How many radices, in order of stride, make a first group that is about as large as the second."""
+    n = 1
+    for r in radices:
+        n *= r
+    low, best = 1, (float("inf"), len(radices))
+    for count, r in enumerate(radices, start=1):
+        low *= r
+        best = min(best, (float(low + n // low), count))
+    return best[1]
 
 
 def _apply_factor(factor: Tensor, x: Tensor, groups: Tensor | None) -> Tensor:

@@ -49,12 +49,13 @@ class KMatrix(StructuredMatrix):
         return self.butterflies[-1]._staged(x, rows)
 
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
+        """The first butterfly merged, the others applied to its columns."""
         if self.depth == 1:
             return self.butterflies[0]._dense(columns, rows)
         dense = self.butterflies[0]._dense(columns, None)
-        for b in self.butterflies[1:-1]:
-            dense = b._dense(self.n, None) @ dense
-        return self.butterflies[-1]._dense(self.n, rows) @ dense
+        for b in self.butterflies[1:]:
+            dense = b.times(dense)
+        return dense if rows is None else dense[rows]
 
     def __matmul__(self, other: "KMatrix") -> "KMatrix":
         """The product self @ other, which applies `other` first; depths add."""

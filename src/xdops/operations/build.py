@@ -6,12 +6,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from xdops.matrices import KMatrix
+from xdops.matrices import Butterfly, KMatrix
 from xdops.matrices.merge import merge
+from xdops.matrices.radices import strides_of
 from xdops.operations.chains import ChainLayout
+from xdops.operations.merging import MergeStack
 
-#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused.
-TOGETHER = 96
+#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Deeper ones are
+#: multiplied as dense matrices then, which pays for smaller sizes only.
+TOGETHER = 300
+TOGETHER_DEEP = 64
 
 
 @dataclass(frozen=True)
@@ -28,29 +32,55 @@ def planar(values: Tensor) -> Tensor:
 
 
 def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[Tensor]:
-    """(2, rows, columns) each. Butterflies of one size and radices are merged in one go."""
+    """(2, rows, columns) each. Matrices of one size, depth and radices are merged, and their butterflies multiplied, in one go."""
     made: list[Tensor | None] = [None] * len(matrices)
-    alike: dict[tuple[int, ...], list[int]] = {}
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for i, matrix in enumerate(matrices):
-        if matrix.depth == 1 and matrix.n <= TOGETHER:
-            alike.setdefault(matrix.radices, []).append(i)
+        radices = {b.radices for b in matrix.butterflies}
+        if matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP) and len(radices) == 1:
+            alike.setdefault((matrix.depth, matrix.radices), []).append(i)
         else:
             made[i] = _dense(matrix, parts[i])
     for indices in alike.values():
-        stack = planar(_merged_together([matrices[i] for i in indices]))  # (2, count, n, n), increasing ones transposed
-        for k, i in enumerate(indices):
-            dense = stack[:, k].mT if matrices[i].butterflies[0].increasing else stack[:, k]
+        stack = _merged_together([matrices[i] for i in indices])  # (2, count, n, n)
+        for dense, i in zip(stack.unbind(1), indices, strict=True):
             made[i] = _cut(dense, parts[i])
     return [m for m in made if m is not None]
 
 
 def _merged_together(matrices: Sequence[KMatrix]) -> Tensor:
-    """(count, n, n) complex; an increasing butterfly is the transpose of a decreasing one."""
-    columns = []
-    for matrix in matrices:
-        b = matrix.butterflies[0]
-        columns.append([f.mT for f in b.factors] if b.increasing else b.factors)
-    return merge([torch.cat(factors) for factors in zip(*columns, strict=True)], increasing=False)[:, 0]
+    """(2, count, n, n). An increasing butterfly is the transpose of a decreasing one, so one merging serves all."""
+    butterflies = [b for layer in zip(*(m.butterflies for m in matrices), strict=True) for b in layer]
+    merged = MergeStack.apply(*_stacked_factors(butterflies))
+    count, depth = len(matrices), matrices[0].depth
+    turned = [dense.mT if b.increasing else dense for dense, b in zip(merged.unbind(1), butterflies, strict=True)]
+    if depth == 1:
+        return torch.stack(turned, dim=1)
+    layers = [torch.stack(turned[d * count : (d + 1) * count], dim=1) for d in range(depth)]
+    product = layers[0]
+    for layer in layers[1:]:
+        real, imaginary = product
+        product = torch.stack((layer[0] @ real - layer[1] @ imaginary, layer[0] @ imaginary + layer[1] @ real))
+    return product
+
+
+def _stacked_factors(butterflies: Sequence[Butterfly]) -> list[Tensor]:
+    """(2, count, blocks, stride, r, r) per factor, transposed where a butterfly is increasing."""
+    first = butterflies[0]
+    values = torch.stack([b.values for b in butterflies]).movedim(-1, 0)  # (2, count, entries)
+    if values.dtype in (torch.bfloat16, torch.float16):
+        values = values.float()
+    increasing = [i for i, b in enumerate(butterflies) if b.increasing]
+    factors = []
+    for part, r, s in zip(
+        values.split([first.n * r for r in first.radices], dim=2), first.radices, strides_of(first.radices), strict=True
+    ):
+        factor = part.unflatten(2, (first.n // (r * s), s, r, r))
+        if increasing:
+            rows = [f.mT if i in increasing else f for i, f in enumerate(factor.unbind(1))]
+            factor = torch.stack(rows, dim=1)
+        factors.append(factor)
+    return factors
 
 
 def _dense(matrix: KMatrix, part: Part) -> Tensor:

@@ -74,6 +74,7 @@ class XDOperation(nn.Module):
         self.causal, self.source, self.plan = causal, source, plan
         if causal is not None and len(self.axes) != 1:
             raise XDError(f"causal in {len(self.axes)} dimensions", "causal in one dimension", "causal=None")
+        self._architecture: tuple[tuple[str, nn.Parameter], ...] | None = None
         self._start = Start(p for _, p in self.architecture()) if source is not None else None
         self._plans: dict[Any, Plan] = {}
         self._merged: dict[Any, Callable[[Tensor], Tensor]] | None = None
@@ -234,8 +235,8 @@ class XDOperation(nn.Module):
         twin = self.__class__.__new__(self.__class__)
         memo[id(self)] = twin
         for name, value in self.__dict__.items():
-            if name in ("_plans", "_merged"):
-                value = {} if value is not None else None
+            if name in ("_plans", "_merged", "_architecture"):
+                value = {} if isinstance(value, dict) else None
             else:
                 value = copy.deepcopy(value, memo)
             object.__setattr__(twin, name, value)
@@ -250,11 +251,21 @@ class XDOperation(nn.Module):
             b=self.b, C=self.C, bias=self.bias, groups=self.groups, padding_mode=self.padding_mode, plan=plan,
         )  # fmt: skip
 
-    def architecture(self) -> Iterator[tuple[str, nn.Parameter]]:
+    def architecture(self) -> tuple[tuple[str, nn.Parameter], ...]:
         """Every architecture parameter that is present, trained or fixed, with its name."""
-        for name, parameter in self.named_parameters():
-            if name.split(".")[0] in ARCHITECTURE:
-                yield name, parameter
+        if self._architecture is None:  # walking the modules takes as long as a small convolution
+            self._architecture = tuple((n, p) for n, p in self.named_parameters() if n.split(".")[0] in ARCHITECTURE)
+        return self._architecture
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "XDOperation":
+        """Parameters may be replaced when they move to another device or dtype."""
+        self._architecture, self._plans = None, {}
+        return super()._apply(fn, recurse)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ARCHITECTURE and "_architecture" in self.__dict__:
+            self._architecture = None
+        super().__setattr__(name, value)
 
     def arch_parameters(self) -> list[nn.Parameter]:
         """The architecture parameters that learn."""

@@ -236,7 +236,7 @@ PLANNERS: dict[str, Callable[[Problem, Rates], Plan | None]] = {
 }
 
 #: Rows in one block of a causal operation: a block needs no column after its last row.
-CAUSAL_BLOCK = 192
+CAUSAL_BLOCK = 128
 
 _rates = Rates()
 

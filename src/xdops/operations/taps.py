@@ -9,6 +9,7 @@ one.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,8 +23,50 @@ def tap_matrices(K: Tensor, L: Tensor, M: Tensor) -> Tensor:
 
 def real_tap_matrices(K: Tensor, L: Tensor, M: Tensor) -> Tensor:
     """(k, r, m): their real parts alone, at half the cost."""
-    real, imaginary = _scaled(K, L)
-    return torch.baddbmm(_product(real, M[0]), imaginary, M[1].expand(L.shape[2], -1, -1), alpha=-1)
+    return RealTaps.apply(K, L, M)
+
+
+class RealTaps(torch.autograd.Function):
+    """Re(K diag(L[:, j]) M) as one product of [Re, -Im](K diag L) with the stacked parts of M, and its gradients as two more."""
+
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, L: Tensor, M: Tensor) -> Tensor:
+        ctx.save_for_backward(K, L, M)
+        (_, r, n), (_, _, k), m = K.shape, L.shape, M.shape[2]
+        return (_signed(K, L) @ M.reshape(2 * n, m)).view(k, r, m)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        K, L, M = ctx.saved_tensors
+        (_, r, n), (_, _, k), m = K.shape, L.shape, M.shape[2]
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: differentiate the plain formula
+            return torch.autograd.grad(tap_matrices(K, L, M)[0], (K, L, M), grads[0], create_graph=True)
+        g = grads[0].reshape(k * r, m)
+        need_K, need_L, need_M = ctx.needs_input_grad
+        grad_M = (_signed(K, L).t() @ g).view(2, n, m) if need_M else None
+        if not (need_K or need_L):
+            return None, None, grad_M
+        signed = (g @ M.reshape(2 * n, m).t()).view(k, r, 2, n)
+        real, imaginary = signed[:, :, 0], signed[:, :, 1]  # gradients of Re and of -Im of K diag(L[:, j])
+        taps = L.mT[:, :, None, :]  # (2, k, 1, n)
+        grad_K = grad_L = None
+        if need_K:
+            grad_K = torch.stack(((real * taps[0]).addcmul_(imaginary, taps[1], value=-1).sum(0),
+                                  (real * taps[1]).addcmul_(imaginary, taps[0]).sum(0).neg_()))  # fmt: skip
+        if need_L:
+            grad_L = torch.stack(((real * K[0]).addcmul_(imaginary, K[1], value=-1).sum(1),
+                                  (real * K[1]).addcmul_(imaginary, K[0]).sum(1).neg_())).mT  # fmt: skip
+        return grad_K, grad_L, grad_M
+
+
+def _signed(K: Tensor, L: Tensor) -> Tensor:
+    """(k r, 2 n): real part and negated imaginary part of K diag(L[:, j]), side by side."""
+    (_, r, n), k = K.shape, L.shape[2]
+    taps = L.mT[:, :, None, :]
+    out = K.new_empty(k, r, 2, n)
+    torch.mul(K[0], taps[0], out=out[:, :, 0]).addcmul_(K[1], taps[1], value=-1)
+    torch.mul(K[0], taps[1], out=out[:, :, 1]).addcmul_(K[1], taps[0]).neg_()
+    return out.view(k * r, 2 * n)
 
 
 def _scaled(K: Tensor, L: Tensor) -> tuple[Tensor, Tensor]:
