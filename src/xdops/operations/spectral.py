@@ -2,7 +2,7 @@
 
 Where the transformed filters are few, they are made once, the batch goes through in parts that stay in the cache, and the
 backward pass makes the transformed input and output again: that is cheaper than fresh memory to keep them in. Where they are
-many, they are made for some grid points at a time, for the whole batch, whose transforms are kept.
+many, they are made for some grid points at a time, for the whole batch, whose transforms are kept unless they are large.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,6 +27,9 @@ from xdops.operations.transforms import Dense, Transform
 
 #: Numbers of transformed input in one part of the batch: what stays in a cache.
 PART = 1 << 20
+
+#: Numbers of transformed input and output that are kept for the backward pass; beyond, they are made again.
+KEEP = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Spectral(torch.autograd.Function):
             x_hat, _ = _transformed_input(x[rows], M, layout.groups)
             y_hat = _mixed(x_hat, filters)
             transforms.leave(group_last(y_hat, layout.groups), K, y[rows], "y")
-            if filters.whole is None and any(ctx.needs_input_grad):
+            if filters.whole is None and x_hat.numel() + y_hat.numel() <= KEEP and any(ctx.needs_input_grad):
                 kept = x_hat.clone(), y_hat.clone()
         ctx.layout = layout
         ctx.save_for_backward(x, w, b, C, *kept, *tensors)
