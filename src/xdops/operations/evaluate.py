@@ -216,31 +216,12 @@ def _taps(op: XDOperation, w: Tensor, where: Geometry, plan: Plan, dtype: torch.
     if b is not None:
         left = torch.cat((left, b[..., None]), dim=2)
         w = torch.cat((w, torch.ones_like(w[..., :1])), dim=2)
-    if C is not None:
+    if C is not None:  # Re(C z) = Re C Re z - Im C Im z, and Im z = Re(-i z)
         gates = C.flatten(1, 2)[..., None]
+        left = torch.cat((left, torch.stack((left[1], -left[0]))), dim=2)
         w = torch.cat((gates[0] * w, -gates[1] * w), dim=2)
-    rows = where.K[0].rows
-    blocks = [(0, len(rows))]
-    if op.causal is not None and len(rows) >= 2 * CAUSAL_BLOCK:
-        count = -(-len(rows) // CAUSAL_BLOCK)
-        blocks = [(len(rows) * i // count, len(rows) * (i + 1) // count) for i in range(count)]
-    made = []
-    for start, stop in blocks:
-        seen = M[0].shape[2]
-        if op.causal is not None:
-            seen = max(1, min(seen, rows[stop - 1] + op.causal + 1))
-        A = _tap_stack(K[0][:, start:stop], left, M[0][:, :, :seen], C is not None)
-        if op.causal is not None:
-            A = A * taps.causal_mask(rows[start:stop], seen, op.causal, A)
-        made.append((A, seen))
-
-    def run(x: Tensor) -> Tensor:
-        done = [taps.apply_real_taps(x[:, :, :seen], w, A, groups) for A, seen in made]
-        return done[0] if len(done) == 1 else torch.cat(done, dim=2)
-
-    return run
-
-
-def _tap_stack(K: Tensor, L: Tensor, M: Tensor, complex_gates: bool) -> Tensor:
-    """(taps, r, m): real parts, followed by imaginary parts where gates are complex."""
-    return taps.tap_matrices(K, L, M).flatten(0, 1) if complex_gates else taps.real_tap_matrices(K, L, M)
+    reach = taps.Reach(where.K[0].rows, op.causal, CAUSAL_BLOCK)
+    if merged:
+        parts = [(taps.causal_taps(K[0], left, M[0], reach, part, seen), seen) for part, seen in reach.blocks(M[0].shape[2])]
+        return lambda x: torch.cat([taps.apply_real_taps(x[:, :, :seen], w, A, groups) for A, seen in parts], dim=2)
+    return lambda x: taps.Taps.apply(x, w, K[0], left, M[0], groups, reach)
