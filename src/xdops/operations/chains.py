@@ -37,8 +37,11 @@ class Chain:
         self.rows, self.columns = layout.rows[1], layout.columns
         self.seen: list[tuple[Tensor, list[int]]] = []
 
-    def enter(self, x: Tensor, role: str) -> Tensor:
-        return self._natural(*self._forward(self._columns_in(x, role), role, real=False))
+    def enter(self, x: Tensor, role: str, out: Tensor | None = None) -> Tensor:
+        natural = self._natural(*self._forward(self._columns_in(x, role), role, real=False, out=out))
+        if out is None or natural.data_ptr() == out.data_ptr():
+            return natural
+        return out.view_as(natural).copy_(natural)
 
     def prepare(self, x: Tensor, role: str) -> None:
         self._forward(self._columns_in(x, role), role, real=False, skip_last=True)
@@ -98,7 +101,9 @@ class Chain:
             t = scratch("natural", tuple(natural.shape), t).copy_(natural)
         return t.view(t.shape[0], self.n, -1)
 
-    def _forward(self, t: Tensor, role: str, real: bool, skip_last: bool = False) -> tuple[Tensor, list[int]]:
+    def _forward(
+        self, t: Tensor, role: str, real: bool, skip_last: bool = False, out: Tensor | None = None
+    ) -> tuple[Tensor, list[int]]:
         """Through all stages, remembering what each saw."""
         order = list(range(len(self.layout.digits)))
         self.seen = []
@@ -108,7 +113,7 @@ class Chain:
             if last and skip_last:
                 return t, order
             parts = 1 if last and real else 2
-            t, order = _stage(stage, digit, t, order, parts, f"{role} stage {i}")
+            t, order = _stage(stage, digit, t, order, parts, f"{role} stage {i}", out if last else None)
         return t, order
 
     def _backward(self, g: Tensor, role: str, stop: bool) -> tuple[Tensor, list[int]]:
@@ -132,12 +137,15 @@ def _turn(source: Tensor, out: Tensor) -> None:
         o.copy_(s.t())
 
 
-def _stage(stage: Tensor, digit: int, t: Tensor, order: list[int], parts: int, role: str) -> tuple[Tensor, list[int]]:
+def _stage(
+    stage: Tensor, digit: int, t: Tensor, order: list[int], parts: int, role: str, into: Tensor | None = None
+) -> tuple[Tensor, list[int]]:
     """Mix one digit of t (1 or 2, digits in `order`, q); the result has that digit last. parts 1: only the real part is wanted."""
     rest = [d for d in order if d != digit]
     T = _ordered(stage, rest, digit)  # (2, *rest, r, r)
     x = t.movedim(1 + order.index(digit), -2)  # (1 or 2, *rest, r, q)
-    out = scratch(role, (parts, *T.shape[1:-1], t.shape[-1]), t)
+    shape = (parts, *T.shape[1:-1], t.shape[-1])
+    out = scratch(role, shape, t) if into is None else into.view(shape)
     for Tv, xv, ov in zip(_flat(T), _flat(x), _flat(out), strict=True):
         torch.bmm(Tv[0], xv[0], out=ov[0])
         if parts == 2:

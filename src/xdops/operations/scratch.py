@@ -15,6 +15,7 @@ from torch import Tensor
 class _Buffers(threading.local):
     def __init__(self) -> None:
         self.by_role: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+        self.returned: list[Tensor] = []
 
 
 _buffers = _Buffers()
@@ -34,6 +35,31 @@ def scratch(role: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
     return buffer[:size].view(shape)
 
 
+#: How many returned buffers are kept for the next lease.
+MOST_RETURNED = 64
+
+
+class Lease:
+    """A tensor kept from a forward pass to its backward pass; its memory goes to the next lease when nobody holds this one."""
+
+    def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
+        size = math.prod(shape)
+        self.buffer: Tensor | None = None
+        for i, buffer in enumerate(_buffers.returned):
+            alike = buffer.dtype == like.dtype and buffer.device == like.device
+            if alike and size <= buffer.numel() <= 2 * size:
+                self.buffer = _buffers.returned.pop(i)
+                break
+        if self.buffer is None:
+            self.buffer = torch.empty(size, dtype=like.dtype, device=like.device)
+        self.tensor = self.buffer[:size].view(shape)
+
+    def __del__(self) -> None:
+        if _buffers is not None and self.buffer is not None and len(_buffers.returned) < MOST_RETURNED:
+            _buffers.returned.append(self.buffer)
+
+
 def release_scratch() -> None:
     """Give this thread's working memory back."""
     _buffers.by_role.clear()
+    _buffers.returned.clear()

@@ -1,8 +1,8 @@
 """The spectral form: into the domain, mix channels at every grid point, and back, as one autograd function.
 
-Where the transformed filters are few, they are made once, the batch goes through in parts that stay in the cache, and the
-backward pass makes the transformed input and output again: that is cheaper than fresh memory to keep them in. Where they are
-many, they are made for some grid points at a time, for the whole batch, whose transforms are kept unless they are large.
+Where the transformed filters are few, they are made once and the batch goes through in parts that stay in the cache; where they
+are many, they are made for some grid points at a time, for the whole batch. The transformed input and output are kept for the
+backward pass unless they are large, in which case they are made again.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from xdops.operations.mixing import (
     mix,
     mix_input_gradient,
 )
-from xdops.operations.scratch import scratch
+from xdops.operations.scratch import Lease, scratch
 from xdops.operations.transforms import Dense, Transform
 
 #: Numbers of transformed input in one part of the batch: what stays in a cache.
@@ -70,20 +70,25 @@ class Spectral(torch.autograd.Function):
         x = x.contiguous()
         filters, _ = _filters(w, L, b, C, layout.groups)
         y = x.new_empty(x.shape[0], w.shape[0], *(A.rows for A in K))
-        kept: tuple[Tensor | None, Tensor | None] = (None, None)
+        ctx.leases = []
+        few = _points(filters) * x.shape[0] * (x.shape[1] + w.shape[0]) <= KEEP
+        keep = few and any(ctx.needs_input_grad) and not torch.compiler.is_compiling()
         for rows in _batch_parts(x.shape[0], filters):
-            x_hat, _ = _transformed_input(x[rows], M, layout.groups)
-            y_hat = _mixed(x_hat, filters)
+            kept_x = kept_y = None
+            if keep:
+                shape = (2, filters.n, filters.rest, rows.stop - rows.start)
+                ctx.leases.append((Lease((*shape, filters.c_in), x), Lease((*shape, filters.c_out), x)))
+                kept_x, kept_y = ctx.leases[-1][0].tensor, ctx.leases[-1][1].tensor
+            x_hat, _ = _transformed_input(x[rows], M, layout.groups, kept_x)
+            y_hat = _mixed(x_hat, filters, kept_y)
             transforms.leave(group_last(y_hat, layout.groups), K, y[rows], "y")
-            if filters.whole is None and x_hat.numel() + y_hat.numel() <= KEEP and any(ctx.needs_input_grad):
-                kept = x_hat.clone(), y_hat.clone()
         ctx.layout = layout
-        ctx.save_for_backward(x, w, b, C, *kept, *tensors)
+        ctx.save_for_backward(x, w, b, C, *tensors)
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, w, b, C, kept_x, kept_y, *tensors = ctx.saved_tensors
+        x, w, b, C, *tensors = ctx.saved_tensors
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: differentiate the plain formula
             return _differentiable_backward(ctx, grads[0], x, w, b, C, tensors)
         need_x, need_w, need_b, need_C, _, *needs = ctx.needs_input_grad
@@ -93,10 +98,13 @@ class Spectral(torch.autograd.Function):
         filters, filters_seen = _filters(w, L, b, C, groups)
         collected = FilterGradients(filters, need_w or (need_L and len(L) > 1), need_L, need_b, need_C)
         grad_x = torch.empty_like(x) if need_x else None
-        for rows in _batch_parts(x.shape[0], filters):
-            x_hat, x_seen = _transformed_input(x[rows], M, groups) if kept_x is None else (kept_x, None)
+        for index, rows in enumerate(_batch_parts(x.shape[0], filters)):
+            if ctx.leases:
+                x_hat, x_seen = ctx.leases[index][0].tensor, None
+            else:
+                x_hat, x_seen = _transformed_input(x[rows], M, groups)
             if need_K:
-                y_hat = _mixed(x_hat, filters) if kept_y is None else kept_y
+                y_hat = ctx.leases[index][1].tensor if ctx.leases else _mixed(x_hat, filters)
                 y_seen = transforms.leave_seen(group_last(y_hat, groups), K, "y")
             else:
                 y_seen = [x_hat] * len(K)  # not looked at
@@ -104,7 +112,7 @@ class Spectral(torch.autograd.Function):
             g = group_first(g.view(2, K[0].columns, -1, rows.stop - rows.start, w.shape[0]), groups)
             grad_x_hat = _mixing_gradients(g, x_hat, filters, collected)
             if x_seen is None:
-                x_seen = transforms.enter_seen(x, M, "x")
+                x_seen = transforms.enter_seen(x[rows], M, "x")
             out = None if grad_x is None else grad_x[rows]
             transforms.enter_backward(group_last(grad_x_hat, groups), x_seen, M, out, "x")
         collected.finish()
@@ -149,15 +157,21 @@ def _batch_parts(batch: int, filters: Filters) -> list[slice]:
     return [slice(s, min(batch, s + step)) for s in range(0, batch, step)]
 
 
-def _transformed_input(x: Tensor, M: Sequence[Transform], groups: int) -> tuple[Tensor, list[Tensor]]:
-    """(2, n_1, rest, batch, c_in/g) in scratch memory, and what every transform saw."""
-    t, seen = transforms.enter(x, M, "x")
-    return group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups), seen
+def _points(filters: Filters) -> int:
+    """Numbers per example and channel."""
+    return 2 * filters.n * filters.rest // filters.groups
 
 
-def _mixed(x_hat: Tensor, filters: Filters) -> Tensor:
-    """(2, n_1, rest, batch, c_out/g) in scratch memory."""
-    y_hat = scratch("mixed", (*x_hat.shape[:-1], filters.c_out), x_hat)
+def _transformed_input(x: Tensor, M: Sequence[Transform], groups: int, out: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
+    """(2, n_1, rest, batch, c_in/g), in scratch memory or in out, and what every transform saw."""
+    t, seen = transforms.enter(x, M, "x", out if groups == 1 else None)
+    x_hat = group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups)
+    return (x_hat if out is None or groups == 1 else out.copy_(x_hat)), seen
+
+
+def _mixed(x_hat: Tensor, filters: Filters, out: Tensor | None = None) -> Tensor:
+    """(2, n_1, rest, batch, c_out/g), in scratch memory or in out."""
+    y_hat = scratch("mixed", (*x_hat.shape[:-1], filters.c_out), x_hat) if out is None else out
     for part in filters.chunks():
         mix(x_hat[:, part].flatten(1, 2), filters.at(part), y_hat[:, part].flatten(1, 2))
     return y_hat

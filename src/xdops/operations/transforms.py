@@ -24,8 +24,8 @@ class Transform(Protocol):
     columns: int
     grads: list[Tensor | None]
 
-    def enter(self, x: Tensor, role: str) -> Tensor:
-        """x (q, m) or (2, q, m) -> (2, n, q)."""
+    def enter(self, x: Tensor, role: str, out: Tensor | None = None) -> Tensor:
+        """x (q, m) or (2, q, m) -> (2, n, q), into out if it is given."""
 
     def leave(self, y: Tensor, out: Tensor, role: str) -> Tensor:
         """y (2, n, q) -> out (q, r), the real part, or out (2, q, r)."""
@@ -57,9 +57,9 @@ class Dense:
         self.A, self.rows, self.columns = A, A.shape[1], A.shape[2]
         self.grads: list[Tensor | None] = [torch.zeros_like(A) if wants_grad else None]
 
-    def enter(self, x: Tensor, role: str) -> Tensor:
+    def enter(self, x: Tensor, role: str, out: Tensor | None = None) -> Tensor:
         n, m = self.rows, self.columns
-        out = scratch(role, (2 * n, x.shape[-2]), x)
+        out = scratch(role, (2 * n, x.shape[-2]), x) if out is None else out.view(2 * n, -1)
         torch.mm(self.A.reshape(2 * n, m), (x if x.dim() == 2 else x[0]).t(), out=out)
         if x.dim() == 3:
             out.addmm_(rotate(self.A).view(2 * n, m), x[1].t())
@@ -115,13 +115,13 @@ def _transposed_product(A: Tensor, y: Tensor, out: Tensor) -> None:
         torch.mm(y.t(), A.t().contiguous(), out=out)
 
 
-def enter(x: Tensor, transforms: Sequence[Transform], role: str) -> tuple[Tensor, list[Tensor]]:
+def enter(x: Tensor, transforms: Sequence[Transform], role: str, out: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
     """x (lead..., m_1..m_N) real -> (2, n_1, rest) = (2, n_1..n_N, lead...) flattened, and what every transform saw."""
     seen: list[Tensor] = [x.reshape(-1, x.shape[-1])]
-    t = transforms[-1].enter(seen[0], f"{role} enter {len(transforms)}")
-    for i in range(len(transforms) - 2, -1, -1):
-        seen.insert(0, t.view(2, -1, transforms[i].columns))
-        t = transforms[i].enter(seen[0], f"{role} enter {i + 1}")
+    for i in range(len(transforms) - 1, -1, -1):
+        t = transforms[i].enter(seen[0], f"{role} enter {i + 1}", out if i == 0 else None)
+        if i > 0:
+            seen.insert(0, t.view(2, -1, transforms[i - 1].columns))
     return t, seen
 
 
