@@ -1,12 +1,11 @@
-"""`xdops bench layers`: what an XD-operation costs, as a multiple of the convolution it replaces."""
+"""`xdops bench`: what an XD-operation costs, as a multiple of the convolution it replaces."""
 
 import json
-import math
 import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 import tyro
@@ -14,14 +13,17 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from xdops.bench.layers import LAYERS
+from xdops.bench import layers
+from xdops.bench.document import write_document
 from xdops.bench.run import measure_layer
+from xdops.bench.summary import summarise
+from xdops.bench.sweep import lines, measure_point
 from xdops.errors import XDError
 from xdops.operations.plan import calibrate, rates
 
 
 @dataclass(frozen=True)
-class Bench:
+class Layers:
     """Time XD-operations against the convolutions they replace, side by side in one process.
 
     Every repetition runs each candidate once; a ratio is the median over repetitions of time over the convolution's time in the
@@ -32,8 +34,6 @@ class Bench:
         xdops bench layers --json bench.json            everything measured, as JSON
     """
 
-    what: Annotated[Literal["layers"], tyro.conf.Positional]
-    """what to time"""
     only: tuple[str, ...] = ()
     """names of layers, all if none are given"""
     repetitions: int = 7
@@ -46,44 +46,116 @@ class Bench:
     """where to write everything"""
 
     def run(self) -> int:
-        names = [layer.name for layer in LAYERS]
+        names = [layer.name for layer in layers.LAYERS]
         unknown = set(self.only) - set(names)
         if unknown:
             raise XDError(f"layers {', '.join(sorted(unknown))}", f"some of {', '.join(names)}", "xdops bench layers")
-        if self.repetitions < 3:
-            raise XDError(f"{self.repetitions} repetitions", "at least 3, for a spread", "--repetitions 7")
-        if self.json is not None and not self.json.parent.is_dir():
-            raise XDError(f"--json {self.json}", f"a file in a folder that exists; {self.json.parent} does not", "mkdir it first")
+        _check(self.repetitions, self.json)
         if self.calibrate:
             calibrate()
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=140)  # a log or a file: never cut the table
-        rows: list[dict[str, Any]] = []
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
+        console, rows = _console(), []
+        with _progress(console) as progress:
             task = progress.add_task("")
-            for layer in LAYERS:
+
+            def tick(text: str) -> None:
+                progress.update(task, description=text)
+
+            for layer in layers.LAYERS:
                 if not self.only or layer.name in self.only:
-                    rows.append(
-                        measure_layer(layer, self.repetitions, self.memory, lambda text: progress.update(task, description=text))
-                    )
+                    rows.append(measure_layer(layer, self.repetitions, self.memory, tick))
                     progress.console.print(_line(rows[-1]))
         summary = summarise(rows)
         console.print(layers_table(rows))
         for line in summary["text"]:
             console.print(line)
-        if self.json is not None:
-            written = {
-                "machine": machine(),
-                "repetitions": self.repetitions,
-                "rates": vars(rates()),
-                "layers": rows,
-                "summary": summary,
-            }
-            self.json.write_text(json.dumps(written, indent=1) + "\n")
-            console.print(f"written to {self.json}")
+        _write(console, self.json, self.repetitions, {"layers": rows, "summary": summary})
         return 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The training step's ratio to the convolution against grid size, and against kernel size in one and two dimensions.
+
+    xdops bench sweep --json sweep.json             about two minutes on two cores
+    """
+
+    repetitions: int = 7
+    """how often each candidate runs"""
+    calibrate: bool = False
+    """measure this machine's rates first and plan with them"""
+    json: Path | None = None
+    """where to write everything"""
+
+    def run(self) -> int:
+        _check(self.repetitions, self.json)
+        if self.calibrate:
+            calibrate()
+        console = _console()
+        measured: dict[str, list[dict[str, Any]]] = {}
+        with _progress(console) as progress:
+            task = progress.add_task("")
+            for line, along in lines().items():
+                measured[line] = []
+                for layer in along:
+                    progress.update(task, description=layer.name)
+                    point = measure_point(layer, self.repetitions)
+                    measured[line].append(point)
+                    progress.console.print(_line({"layer": layer.name, "plan": point["plan"], "training": point}))
+        _write(console, self.json, self.repetitions, {"lines": measured})
+        return 0
+
+
+@dataclass(frozen=True)
+class Document:
+    """Fill the measured blocks of the performance page, and draw its picture beside it, from what was measured.
+
+    xdops bench document --layers docs/data/bench-layers.json --sweep docs/data/bench-sweep.json --out docs/performance.md
+    """
+
+    layers: Path
+    """what `xdops bench layers --json` wrote"""
+    sweep: Path
+    """what `xdops bench sweep --json` wrote"""
+    out: Path
+    """the page, which has a block for every table"""
+
+    def run(self) -> int:
+        for path in write_document(self.layers, self.sweep, self.out):
+            print(f"written to {path}")
+        return 0
+
+
+#: `xdops bench layers | sweep | document`.
+Bench = (
+    Annotated[Layers, tyro.conf.subcommand("layers")]
+    | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Document, tyro.conf.subcommand("document")]
+)
+
+
+def _check(repetitions: int, target: Path | None) -> None:
+    if repetitions < 3:
+        raise XDError(f"{repetitions} repetitions", "at least 3, for a spread", "--repetitions 7")
+    if target is not None and not target.parent.is_dir():
+        raise XDError(f"--json {target}", f"a file in a folder that exists; {target.parent} does not", "mkdir it first")
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=140)  # a log or a file: never cut the table
+
+
+def _progress(console: Console) -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
+def _write(console: Console, target: Path | None, repetitions: int, measured: dict[str, Any]) -> None:
+    if target is None:
+        return
+    written = {"machine": machine(), "repetitions": repetitions, "rates": vars(rates()), **measured}
+    target.write_text(json.dumps(written, indent=1) + "\n")
+    console.print(f"written to {target}")
 
 
 def machine() -> dict[str, Any]:
@@ -130,36 +202,3 @@ def layers_table(rows: list[dict[str, Any]]) -> Table:
             "" if row["memory_ratio"] is None else f"{row['memory_ratio']:.2f}",
         )  # fmt: skip
     return table
-
-
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(sum(math.log(v) for v in values) / len(values))
-
-
-def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures that the targets are about."""
-    ratios = {row["layer"]: row["training"]["auto"]["ratio"] for row in rows}
-    kernels = {layer.name: layer.kernel for layer in LAYERS}
-    memory = [row["memory_ratio"] for row in rows if row["memory_ratio"] is not None]
-    frozen = {row["layer"]: row["training"]["frozen"]["ratio"] for row in rows}
-    deep = {row["layer"]: row["depth3_over_depth1"] for row in rows}
-    away = {row["layer"]: row["auto_over_best"] for row in rows}
-    large = {name: r for name, r in ratios.items() if kernels[name] >= 9}
-    per_point = {row["layer"]: row["training"]["auto"]["seconds"] / row["size"][0] for row in rows}
-    both = {"burgers-256", "burgers-8192"} <= set(per_point)
-    out: dict[str, Any] = {
-        "geometric_mean": geometric_mean(list(ratios.values())), "worst": max(ratios.values()),
-        "worst_large_kernel": max(large.values(), default=None), "worst_frozen": max(frozen.values()),
-        "worst_depth3_over_depth1": max(deep.values()), "worst_auto_over_best": max(away.values()),
-        "memory_geometric_mean": geometric_mean(memory) if memory else None, "worst_memory": max(memory, default=None),
-        "growth": per_point["burgers-8192"] / per_point["burgers-256"] if both else None,
-    }  # fmt: skip
-    wording = {
-        "geometric_mean": "training, geometric mean over layers", "worst": "training, worst layer",
-        "worst_large_kernel": "training, worst layer with kernel 9 or more", "worst_frozen": "frozen (warm-up), worst layer",
-        "worst_depth3_over_depth1": "depth (3,3,3) over depth 1, worst", "worst_auto_over_best": "auto over best form, worst layer",
-        "memory_geometric_mean": "peak memory, geometric mean", "worst_memory": "peak memory, worst layer",
-        "growth": "time per point, n = 8192 over n = 256",
-    }  # fmt: skip
-    out["text"] = [f"{text}: {out[key]:.2f}" for key, text in wording.items() if out[key] is not None]
-    return out
