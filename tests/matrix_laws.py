@@ -8,7 +8,7 @@ from xdops.matrices import Butterfly, KMatrix, Kronecker, StructuredMatrix, iden
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 DTYPES = [pytest.param(torch.float64, id="float64"), pytest.param(torch.float32, id="float32")]
-PLANS = ["dense", "staged", "auto"]
+PLANS = ["auto", "dense", "grouped", "staged"]
 
 
 def agree(given: Tensor, expected: Tensor, tolerance: float) -> None:
@@ -155,7 +155,7 @@ class MatrixLaws:
         if matrix.n <= 100:
             agree(both.to_dense(), torch.kron(matrix.to_dense(), other.to_dense()), TOLERANCE[dtype])
 
-    @pytest.mark.parametrize("plan", ["dense", "staged"])
+    @pytest.mark.parametrize("plan", ["dense", "grouped", "staged"])
     def test_gradients_of_values_and_input(self, plan):
         matrix = self.make(torch.float64)
         values = [v.detach().clone().requires_grad_() for v in values_of(matrix)]

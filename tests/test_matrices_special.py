@@ -157,4 +157,4 @@ def test_a_plan_prints_its_cost_and_is_made_once():
     assert plan.method == "dense"
     assert str(plan.flops) in str(plan)
     assert plan is plan_matrix(64, 64, 64)
-    assert plan_matrix(4096, 4096, 4096).method == "staged"
+    assert plan_matrix(4096, 4096, 4096).method == "grouped"

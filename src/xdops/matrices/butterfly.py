@@ -92,11 +92,11 @@ class Butterfly(StructuredMatrix):
     def times(self, x: Tensor) -> Tensor:
         """B x for a complex matrix x (n, columns), with the factors merged into two groups: two batched products."""
         factors, cut = self.factors, balanced_cut(self.radices)
-        low = merge(factors[:cut], self.increasing)[:, 0]  # (a, b, b): contiguous blocks
+        low = merge(factors[:cut], self.increasing)[:, 0].to(x.dtype)  # (a, b, b): contiguous blocks
         columns = x.shape[1]
         if cut == len(factors):
-            return (low @ x.view(1, self.n, columns)).view(self.n, columns)
-        high = merge(factors[cut:], self.increasing)[0]  # (b, a, a): entries b apart
+            return (low @ x.reshape(1, self.n, columns)).view(self.n, columns)
+        high = merge(factors[cut:], self.increasing)[0].to(x.dtype)  # (b, a, a): entries b apart
         b, a = high.shape[:2]
         x = x.reshape(a, b, columns)
         if self.increasing:
@@ -104,6 +104,9 @@ class Butterfly(StructuredMatrix):
         else:
             y = low @ (high @ x.transpose(0, 1)).transpose(0, 1)
         return y.reshape(self.n, columns)
+
+    def _grouped(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        return apply_grouped([self], x, rows)
 
     def _staged(self, x: Tensor, rows: Tensor | None) -> Tensor:
         dtype = torch.promote_types(to_complex(self.values[:1]).dtype, x.dtype)
@@ -114,6 +117,16 @@ class Butterfly(StructuredMatrix):
         for factor, group in pairs if self.increasing else reversed(pairs):
             x = _apply_factor(factor.to(dtype), x, group)
         return x if rows is None else x[..., rows]
+
+
+def apply_grouped(butterflies: Sequence[Butterfly], x: Tensor, rows: Tensor | None) -> Tensor:
+    """The product of butterflies, the first applied first, along the last dimension of x (..., m)."""
+    n, lead = butterflies[0].n, x.shape[:-1]
+    dtype = torch.promote_types(to_complex(butterflies[0].values[:1]).dtype, x.dtype)
+    y = torch.nn.functional.pad(x.to(dtype), (0, n - x.shape[-1])).reshape(-1, n).mT
+    for b in butterflies:
+        y = b.times(y)
+    return (y if rows is None else y[rows]).mT.reshape(*lead, -1)
 
 
 def balanced_cut(radices: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
-from xdops.matrices.butterfly import Butterfly
+from xdops.matrices.butterfly import Butterfly, apply_grouped
 from xdops.matrices.structured import StructuredMatrix
 
 
@@ -47,6 +47,9 @@ class KMatrix(StructuredMatrix):
         for b in self.butterflies[:-1]:
             x = b._staged(x, None)
         return self.butterflies[-1]._staged(x, rows)
+
+    def _grouped(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        return apply_grouped(self.butterflies, x, rows)
 
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
         """The first butterfly merged, the others applied to its columns."""

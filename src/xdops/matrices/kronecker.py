@@ -47,8 +47,14 @@ class Kronecker(StructuredMatrix):
         return x
 
     def _staged(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        return self._on_grid(x, rows, "staged")
+
+    def _grouped(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        return self._on_grid(x, rows, "grouped")
+
+    def _on_grid(self, x: Tensor, rows: Tensor | None, plan: str) -> Tensor:
         x = torch.nn.functional.pad(x, (0, self.n - x.shape[-1]))
-        y = self.apply_grid(x.unflatten(-1, self.sizes), plan="staged").flatten(-len(self.sizes))
+        y = self.apply_grid(x.unflatten(-1, self.sizes), plan=plan).flatten(-len(self.sizes))
         return y if rows is None else y[..., rows]
 
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:

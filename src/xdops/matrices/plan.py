@@ -27,18 +27,22 @@ def _staged(n: int, columns: int, rows: int) -> MatrixPlan:
     return MatrixPlan("staged", n, 16 * n * max(1, n.bit_length() - 1), "factor by factor, the definition")
 
 
-#: A new way to multiply is one function here and one branch in `StructuredMatrix.apply`.
-PLANNERS = {"dense": _dense, "staged": _staged}
+def _grouped(n: int, columns: int, rows: int) -> MatrixPlan:
+    return MatrixPlan("grouped", n, round(16 * n * n**0.5), "factors merged into two groups of blocks of about sqrt(n)")
 
-#: Below this size one matrix product beats log n sparse ones on a CPU.
-DENSE_UP_TO = 512
+
+#: A new way to multiply is one function here and one branch in `StructuredMatrix.apply`.
+PLANNERS = {"dense": _dense, "grouped": _grouped, "staged": _staged}
+
+#: Up to this size one matrix product beats several smaller ones on a CPU.
+DENSE_UP_TO = 128
 
 
 @lru_cache(maxsize=4096)
 def plan_matrix(n: int, columns: int, rows: int, name: str = "auto") -> MatrixPlan:
     """The plan called `name`, or the better one for this size."""
     if name == "auto":
-        name = "dense" if n <= DENSE_UP_TO else "staged"
+        name = "dense" if n <= DENSE_UP_TO else "grouped"
     if name not in PLANNERS:
         raise XDError(f"plan {name!r}", f"'auto' or one of {sorted(PLANNERS)}", "plan='auto'")
     return PLANNERS[name](n, columns, rows)

@@ -1,7 +1,7 @@
-"""What every structured matrix can do, from five small private methods.
+"""What every structured matrix can do, from six small private methods.
 
-A subclass says how it multiplies (`_staged`, `_dense`), transposes (`_transpose`), conjugates (`_conj`) and how many numbers
-describe it (`num_parameters`); everything public follows here and is tested against `to_dense()` by one law suite.
+A subclass says how it multiplies (`_staged`, `_grouped`, `_dense`), transposes (`_transpose`), conjugates (`_conj`) and how
+many numbers describe it (`num_parameters`); everything public follows here and is tested against `to_dense()` by one law suite.
 """
 
 from abc import ABC, abstractmethod
@@ -27,6 +27,10 @@ class StructuredMatrix(ABC):
     @abstractmethod
     def _staged(self, x: Tensor, rows: Tensor | None) -> Tensor:
         """(..., m) complex -> (..., rows): the definition, factor by factor, touching only what is needed."""
+
+    @abstractmethod
+    def _grouped(self, x: Tensor, rows: Tensor | None) -> Tensor:
+        """(..., m) complex -> (..., rows): factors merged into block-diagonal groups, applied as batched products."""
 
     @abstractmethod
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
@@ -82,6 +86,8 @@ class StructuredMatrix(ABC):
             matrix = self._dense(m, index)
             dtype = torch.promote_types(matrix.dtype, x.dtype)
             y = x.to(dtype) @ matrix.to(dtype).mT
+        elif plan.method == "grouped":
+            y = self._grouped(x, index)
         else:
             y = self._staged(x, index)
         return y.movedim(-1, dim)

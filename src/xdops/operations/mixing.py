@@ -78,21 +78,35 @@ def multiply(u: Tensor, v: Tensor, conjugate: bool = False) -> Tensor:
 def mix(x: Tensor, w: Tensor, y: Tensor) -> None:
     """y[p] = x[p] w[p]^T: x (2, p, batch, c_in), w (2, p, c_out, c_in), into y (2, p, batch, c_out)."""
     w = w.mT
-    torch.bmm(x[0], w[0], out=y[0]).baddbmm_(x[1], w[1], alpha=-1)
-    torch.bmm(x[0], w[1], out=y[1]).baddbmm_(x[1], w[0])
+    _two_products(x[0], w[0], x[1], w[1], -1, y[0])
+    _two_products(x[0], w[1], x[1], w[0], 1, y[1])
 
 
 def mix_input_gradient(g: Tensor, w: Tensor, grad_x: Tensor) -> None:
     """conj(w)^T g into grad_x (2, p, batch, c_in)."""
-    torch.bmm(g[0], w[0], out=grad_x[0]).baddbmm_(g[1], w[1])
-    torch.bmm(g[1], w[0], out=grad_x[1]).baddbmm_(g[0], w[1], alpha=-1)
+    _two_products(g[0], w[0], g[1], w[1], 1, grad_x[0])
+    _two_products(g[1], w[0], g[0], w[1], -1, grad_x[1])
 
 
 def mix_filter_gradient(g: Tensor, x: Tensor, grad_w: Tensor, beta: int = 0) -> None:
     """g conj(x)^T summed over the batch, into (beta 0) or onto (beta 1) grad_w (2, p, c_out, c_in)."""
     gr, gi = g[0].mT, g[1].mT
-    grad_w[0].baddbmm_(gr, x[0], beta=beta).baddbmm_(gi, x[1])
-    grad_w[1].baddbmm_(gi, x[0], beta=beta).baddbmm_(gr, x[1], alpha=-1)
+    _two_products(gr, x[0], gi, x[1], 1, grad_w[0], beta)
+    _two_products(gi, x[0], gr, x[1], -1, grad_w[1], beta)
+
+
+def _two_products(a: Tensor, b: Tensor, c: Tensor, d: Tensor, sign: int, out: Tensor, beta: int = 0) -> None:
+    """out = beta out + a b + sign c d, batched. BLAS is slow at writing few columns: then the transpose is computed and turned."""
+    rows, columns = out.shape[1:]
+    if columns >= 16 or rows <= columns:
+        out.baddbmm_(a, b, beta=beta).baddbmm_(c, d, alpha=sign)
+        return
+    turned = scratch("turned products", (out.shape[0], columns, rows), out)
+    torch.bmm(b.mT, a.mT, out=turned).baddbmm_(d.mT, c.mT, alpha=sign)
+    if beta:
+        out += turned.mT
+    else:
+        out.copy_(turned.mT)
 
 
 class FilterGradients:
