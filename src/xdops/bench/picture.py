@@ -20,19 +20,19 @@ def draw(lines: dict[str, list[Point]], path: Path) -> None:
     with rc_context(FONT):
         figure = Figure(figsize=(11, 4.4), layout="constrained")
         by_size, by_kernel = figure.subplots(1, 2)
-        _line(by_size, lines["size"], "n", above=True)
+        _line(by_size, lines["size"], "n")
         first = lines["size"][0]
         _finish(by_size, f"against size (1d, kernel {first['kernel']})", "points n", [p["n"] for p in lines["size"]])
         by_size.set_xscale("log", base=2)
         by_size.set_xticks([p["n"] for p in lines["size"]], [str(p["n"]) for p in lines["size"]])
         for name in ("kernel 1d", "kernel 2d"):
-            _line(by_kernel, lines[name], "kernel", above=name == "kernel 1d")
+            _line(by_kernel, lines[name], "kernel")
         taps = sorted({p["kernel"] for name in ("kernel 1d", "kernel 2d") for p in lines[name]})
         _finish(by_kernel, "against kernel size", "kernel size k (k taps in 1d, k x k in 2d)", taps)
         figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
-def _line(axes: Axes, points: Sequence[Point], key: str, above: bool) -> None:
+def _line(axes: Axes, points: Sequence[Point], key: str) -> None:
     p = points[0]
     colour, size = LINES[p["dims"]], "" if key == "n" else f"n = {'x'.join([str(p['n'])] * p['dims'])}, "
     label = f"{p['dims']}d, {size}batch {p['batch']}, {p['channels']} channels"
@@ -41,10 +41,9 @@ def _line(axes: Axes, points: Sequence[Point], key: str, above: bool) -> None:
     axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(at, ratios, "o-", color=colour, markersize=5, linewidth=1.6, label=label)
     before = None
-    for x, y, p in zip(at, high if above else low, points, strict=True):
-        if p["plan"] != before:  # a plan's name stands where it takes over
-            axes.annotate(p["plan"], (x, y), (0, 8 if above else -8), textcoords="offset points", color=colour, fontsize=9,
-                          ha="left" if before is None else "center", va="bottom" if above else "top")  # fmt: skip
+    for x, y, p in zip(at, ratios, points, strict=True):
+        if p["plan"] != before:  # a plan's name stands where it takes over; lines fall, so there is room above to the right
+            axes.annotate(p["plan"], (x, y), (6, 5), textcoords="offset points", color=colour, fontsize=9)
         before = p["plan"]
 
 
