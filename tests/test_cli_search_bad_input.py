@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from search_data import dense_1d, images, signals
 from xdops.cli.main import main
@@ -29,6 +30,9 @@ def parts(**other: np.ndarray) -> dict[str, np.ndarray]:
     return arrays | other
 
 
+#: No machine has both kinds of device.
+MISSING_DEVICE = "mps" if torch.cuda.is_available() else "cuda"
+
 CASES = {
     "NaN are counted and located": (
         changed("x", (7, 3), np.nan),
@@ -49,7 +53,7 @@ CASES = {
     "unknown names list what is there": (GOOD, ["--x-name", "ecg"], "no array 'ecg'.*which has: x, y"),
     "both names unknown": (GOOD, ["--x-name", "a", "--y-name", "b"], "no array 'a' and 'b'"),
     "no test part": ({k: v for k, v in parts().items() if "test" not in k}, [], "no x_test"),
-    "object arrays": (GOOD | {"y": np.array([None] * 60, dtype=object)}, [], "never unpickled"),
+    "object arrays": (GOOD | {"y": np.array([None] * 60, dtype=object)}, [], "array 'y' of data.npz.*never unpickled"),
     "complex inputs": (GOOD | {"x": GOOD["x"] + 1j}, [], "of type complex128"),
     "text as inputs": (GOOD | {"x": np.array([["a", "b"]] * 60)}, [], "real numbers"),
     "too few examples": ({k: v[:6] for k, v in GOOD.items()}, [], "6 examples.*at least 10"),
@@ -62,7 +66,9 @@ CASES = {
     "unknown space": (GOOD, ["--spaces", "backbone,nas"], "backbone,nas.*some of backbone, darts, xd"),
     "no seeds": (GOOD, ["--seeds", "0"], "--seeds 0"),
     "no epochs": (GOOD, ["--epochs", "0"], "epochs=0"),
-    "depth of zero": (GOOD, ["--depth", "0", "1", "1"], r"depth \(0, 1, 1\)"),
+    "depth of zero": (GOOD, ["--depth", "0", "1", "1"], "--depth 0 1 1"),
+    "depth of zero, nothing searched": (GOOD, ["--depth", "1", "0", "1", "--spaces", "backbone"], "--depth 1 0 1"),
+    "a device that is not there": (GOOD, ["--accelerator", MISSING_DEVICE], f"accelerator {MISSING_DEVICE}.*does not have"),
     "fractions that do not add up": (GOOD, ["--split", "0.5", "0.5", "0.5"], "sum to 1"),
     "unknown backbone": (GOOD, ["--backbone", "nothing.here:build"], "cannot be imported"),
 }

@@ -240,6 +240,7 @@ def test_wrapping_is_circular_at_the_inputs_own_size():
     expected = F.conv2d(F.pad(x, (1, 1, 1, 1), mode="circular"), conv.weight, conv.bias)
     torch.testing.assert_close(model(x), expected)
     assert report.error > 1e-3
+    assert "wraps around" in str(report)  # says where so large an error comes from
 
 
 def test_causal_operations_never_see_the_future():

@@ -108,6 +108,8 @@ def build(candidate: Candidate) -> Built:
     if weights.is_computed(module):
         weights.share(module, op)
     note = "starts as the average pool of the same size" if kind == "max_pool" else ""
+    if kind in ("conv", "transposed") and config.boundary == "wrap":
+        note = "wraps around at the boundary, where the error is"
     return Built(op, origin, "XD", op.sizes, op.depth, count(op), note)
 
 

@@ -13,7 +13,8 @@ def terminal_table(rows: Sequence[SpaceSummary], title: str) -> Table:
     caption = f"mean ± standard deviation over {seeds_of(rows)}; {arrow}"
     table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("space")
-    for head in (f"test {rows[0].metric}", "validation", "weights", "architecture", "s/epoch", "novelty"):
+    table.add_column(f"test {rows[0].metric}", justify="right", no_wrap=True)
+    for head in ("validation", "weights", "architecture", "s/epoch", "novelty"):
         table.add_column(head, justify="right")
     best = (max if rows[0].higher_is_better else min)(row.mean for row in rows)
     for row in rows:

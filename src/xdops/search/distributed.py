@@ -1,5 +1,6 @@
 """Devices, precision and several processes, through Lightning Fabric."""
 
+import logging
 import os
 import pickle
 from collections.abc import Callable
@@ -13,11 +14,21 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from xdops.errors import XDError
-from xdops.search.settings import SearchSettings
+from xdops.search.settings import Accelerator, SearchSettings
+
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces every choice that the settings already tell
 
 
 def under_torchrun() -> bool:
     return torch.distributed.is_torchelastic_launched()
+
+
+def check_accelerator(name: Accelerator) -> None:
+    """Refuse a device that this machine does not have."""
+    present = {"auto": True, "cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not present[name]:
+        here = ", ".join(other for other, there in present.items() if there)
+        raise XDError(f"accelerator {name}, which this machine does not have", f"one of {here}", "accelerator auto")
 
 
 def make_fabric(settings: SearchSettings) -> Fabric:
@@ -32,6 +43,7 @@ def make_fabric(settings: SearchSettings) -> Fabric:
                 f"{world}, or 1 for what torchrun started",
                 "processes=1",
             )
+    check_accelerator(settings.accelerator)
     options: dict[str, Any] = {"accelerator": settings.accelerator, "precision": settings.precision, "num_nodes": nodes}
     if world > 1:
         # Layers that a network never reaches have no gradient, on any process.

@@ -15,7 +15,7 @@ from xdops.convert import XDConfig
 from xdops.errors import XDError
 from xdops.search import Progress, SearchResult, SearchSettings, search
 from xdops.search.checkpoint import load_weights
-from xdops.search.distributed import under_torchrun
+from xdops.search.distributed import check_accelerator, under_torchrun
 from xdops.spaces import SPACES, SpaceSettings, apply
 from xdops.tasks.folder import SETTINGS, check_folder, claim_folder, read_json, run_folder
 from xdops.tasks.task import Reading, Task
@@ -30,6 +30,10 @@ class NetworkSettings:
 
     backbone: str
     depth: tuple[int, int, int]  # of K, L and M
+
+    def __post_init__(self) -> None:
+        if min(self.depth) < 1:
+            raise XDError(f"--depth {' '.join(map(str, self.depth))}", "three numbers of at least 1", "--depth 3 3 3")
 
     def build(self, request: Request, space: str, seed: int) -> nn.Module:
         """The backbone of this seed, relaxed into the space; the same start for every space."""
@@ -93,6 +97,7 @@ class Experiment:
     def run(self, resume: bool, progress: Callable[[str, int], Progress | None]) -> dict[str, list[SearchResult]]:
         """Every (space, seed) that is not finished yet, in order of seeds; results by space."""
         if first_process():
+            check_accelerator(self.search.accelerator)
             check_folder(self.out, self.identity(), resume)
             networks = [self.network.build(self.task.request, space, self.search.seed) for space in self.spaces]
             parameters = sum(p.numel() for network in networks for p in network.parameters())

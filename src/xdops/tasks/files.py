@@ -33,7 +33,7 @@ class ArrayFile(ABC):
             )
         array = self._guarded(f"array {name!r}", lambda: self._read(name))
         if array.dtype.kind not in "biufcUS":
-            raise self._refusal(name, f"of type {array.dtype}")
+            raise self._refusal(f"array {name!r}", f"of type {array.dtype}")
         return array
 
     @abstractmethod
@@ -57,9 +57,9 @@ class ArrayFile(ABC):
                 "copy or save it again; a truncated download is the usual cause",
             ) from error
 
-    def _refusal(self, name: str, what: str) -> XDError:
+    def _refusal(self, which: str, what: str) -> XDError:
         return XDError(
-            f"{name!r} of {self.path}, {what}",
+            f"{which} of {self.path}, {what}",
             "arrays of numbers (or of strings, for class names); files are never unpickled",
             "save plain arrays, e.g. numpy.savez(path, x=x.astype('float32'), y=y)",
         )
