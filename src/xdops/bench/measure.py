@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
-
 #: Seconds below which a candidate counts as quick.
 QUICK = 0.1
 
