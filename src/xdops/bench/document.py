@@ -160,6 +160,13 @@ def count_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> str
     return _table(head, lines, left=2)
 
 
+def profile_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> str:
+    """Shares of a training step's time, by kind of work."""
+    kinds = list(run["layers"][0]["profile"]) if run["layers"] else []
+    lines = [[row["layer"], row["plan"], *(f"{100 * row['profile'][kind]:.0f}%" for kind in kinds)] for row in run["layers"]]
+    return _table(["layer", "plan", *kinds], lines, left=2)
+
+
 def causal_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> str:
     measured = {row["layer"]: row["training"]["auto"]["ratio"] for row in run["layers"]}
     lines = []
@@ -211,6 +218,7 @@ BLOCKS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], str]] = {
     "layers": layer_table,
     "forms": form_table,
     "counts": count_table,
+    "profile": profile_table,
     "causal": causal_table,
     "sweep": sweep_tables,
 }

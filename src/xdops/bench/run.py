@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from xdops.bench.layers import Layer
 from xdops.bench.measure import interleaved, peak_memory
+from xdops.bench.profile import time_shares
 from xdops.operations import XDOperation, from_conv
 from xdops.operations.evaluate import problem
 from xdops.operations.plan import make_plan, possible_plans
@@ -83,6 +84,7 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
         "plan": chosen.form,
         "plan_text": str(chosen),
         "error": error,
+        "profile": time_shares(candidates["auto"]),
         "training": {name: t.to_dict() for name, t in training.items()},
         "inference": {name: t.to_dict() for name, t in inference.items()},
         "auto_over_best": forms["auto"] / min(forms.values()),
