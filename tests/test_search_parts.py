@@ -12,6 +12,7 @@ from search_support import SETTINGS, accuracy
 from xdops.errors import XDError
 from xdops.search import Metric, OptimizerSettings, PlainProgress, RichProgress, ScheduleSettings, SearchSettings
 from xdops.search.batches import step_count, steps_of_epoch
+from xdops.search.loop import beats
 from xdops.search.progress import clock
 from xdops.search.results import EpochRecord
 from xdops.search.schedule import schedule_factor
@@ -110,3 +111,14 @@ def test_the_bar_shows_epoch_step_loss_and_time_left() -> None:
 
 def test_times_are_written_as_on_a_clock() -> None:
     assert [clock(s) for s in (0, 61, 3723, float("nan"))] == ["0:00", "1:01", "1:02:03", "?"]
+
+
+def test_of_epochs_with_the_same_metric_the_one_with_the_lower_loss_is_best() -> None:
+    def record(metric: float, loss: float) -> EpochRecord:
+        return EpochRecord(1, 0.0, loss, metric, 0.1, 0.1, 0.0, 0.0)
+
+    accuracy = Metric("accuracy", lambda prediction, y: prediction.mean(), True)
+    assert beats(record(0.9, 0.1), record(0.9, 0.2), accuracy)
+    assert not beats(record(0.9, 0.2), record(0.9, 0.2), accuracy)
+    assert not beats(record(0.8, 0.1), record(0.9, 0.2), accuracy)
+    assert beats(record(0.9, 0.3), record(0.8, 0.2), accuracy)

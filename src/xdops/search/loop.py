@@ -19,7 +19,7 @@ from xdops.search.distributed import parallel, total, unsynchronised
 from xdops.search.evaluate import cast, evaluate, predict
 from xdops.search.packing import finite, load_network, load_optimizer, pack_network, pack_optimizer
 from xdops.search.parameters import Parameters
-from xdops.search.problem import Problem, Split
+from xdops.search.problem import Metric, Problem, Split
 from xdops.search.results import Diverged, EpochRecord
 from xdops.search.schedule import schedule_factor
 from xdops.search.seeds import derive_seed, seed_all
@@ -180,7 +180,7 @@ class Loop:
             novelty=mean_novelty(self.network),
             seconds=position.seconds + time.monotonic() - started,
         )
-        best = position.best is None or metric.better(value, position.history[position.best - 1].validation_metric)
+        best = position.best is None or beats(record, position.history[position.best - 1], metric)
         position.history.append(record)
         position.epoch, position.step, position.loss, position.seconds = position.epoch + 1, 0, 0.0, 0.0
         position.best = position.epoch if best else position.best
@@ -217,3 +217,10 @@ def mean_novelty(network: nn.Module) -> float:
     """Mean over converted layers of their distance from the start; 0 without any."""
     values = list(novelty(network).values())
     return sum(values) / len(values) if values else 0.0
+
+
+def beats(new: EpochRecord, old: EpochRecord, metric: Metric) -> bool:
+    """Whether an epoch is better on validation; between equal metrics, as accuracy on few examples often is, the loss tells."""
+    if new.validation_metric == old.validation_metric:
+        return new.validation_loss < old.validation_loss
+    return metric.better(new.validation_metric, old.validation_metric)
