@@ -135,7 +135,7 @@ def test_the_page_is_filled_between_its_hand_written_parts_and_can_be_filled_aga
     assert "](page.png)" in text
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
     widths = [line.count("|") for line in text.splitlines() if line.startswith("| layer")]
-    assert len(widths) == 4
+    assert len(widths) == 5
     assert main(command) == 0
     assert page.read_text() == text
 

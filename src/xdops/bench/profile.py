@@ -10,8 +10,8 @@ KINDS = {
     "batched products": {"aten::bmm", "aten::baddbmm", "aten::baddbmm_"},
     "copies": {"aten::copy_", "aten::cat", "aten::clone", "aten::stack"},
     "elementwise": {
-        "aten::mul", "aten::mul_", "aten::add", "aten::add_", "aten::sub", "aten::sub_", "aten::addcmul_", "aten::neg", "aten::neg_",
-        "aten::sum", "aten::fill_", "aten::zero_",
+        "aten::mul", "aten::mul_", "aten::add", "aten::add_", "aten::sub", "aten::sub_", "aten::addcmul_",
+        "aten::neg", "aten::neg_", "aten::sum", "aten::fill_", "aten::zero_",
     },
 }  # fmt: skip
 
