@@ -17,6 +17,9 @@ from xdops.operations.merging import MergeStack
 TOGETHER = 300
 TOGETHER_DEEP = 64
 
+#: Above this size, a matrix of which only few columns are in use is merged by itself, those columns alone.
+FEW = 200
+
 
 @dataclass(frozen=True)
 class Part:
@@ -37,7 +40,8 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
     alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for i, matrix in enumerate(matrices):
         radices = {b.radices for b in matrix.butterflies}
-        if matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP) and len(radices) == 1:
+        few = matrix.n > FEW and 4 * len(parts[i].columns) <= matrix.n  # cheap by itself
+        if matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP) and len(radices) == 1 and not few:
             alike.setdefault((matrix.depth, matrix.radices), []).append(i)
         else:
             made[i] = _dense(matrix, parts[i])

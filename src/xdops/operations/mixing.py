@@ -119,12 +119,15 @@ class FilterGradients:
         self.b = torch.zeros_like(filters.b) if filters.b is not None and need_b else None
         self.C = torch.zeros_like(filters.C) if filters.C is not None and need_C else None
         self.wanted = need_partial or need_L or need_b or need_C
-        self.whole = torch.zeros_like(filters.whole) if filters.whole is not None and self.wanted else None
+        self.whole: Tensor | None = None  # summed over the parts of the batch, where the filters are kept whole
 
     def add(self, g: Tensor, x: Tensor, part: slice) -> None:
         """g (2, p, batch, c_out) the gradient of the mixed channels x (2, p, batch, c_in) at some grid points."""
-        if self.whole is not None:
-            mix_filter_gradient(g, x, self.whole, beta=1)
+        if self.filters.whole is not None:
+            first = self.whole is None
+            if self.whole is None:
+                self.whole = scratch("filter gradient", tuple(self.filters.whole.shape), g)
+            mix_filter_gradient(g, x, self.whole, beta=0 if first else 1)
         else:
             grad = scratch("filter gradient", (2, g.shape[1], g.shape[3], x.shape[3]), g)
             mix_filter_gradient(g, x, grad, beta=0)

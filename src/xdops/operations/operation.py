@@ -223,8 +223,12 @@ class XDOperation(nn.Module):
     def _forward_merged(self, x: Tensor) -> Tensor:
         assert self._merged is not None
         if torch.is_grad_enabled() and (x.requires_grad or (self.training and self.weight.requires_grad)):
-            raise XDError("a merged operation in training", "inference, under torch.no_grad()", "xdops.unmerge_(model)")
-        key = (tuple(x.shape), x.dtype)
+            raise XDError(
+                "a merged operation while gradients are recorded",
+                "torch.no_grad() or torch.inference_mode() around it",
+                "with torch.no_grad(): model(x), or xdops.unmerge_(model) to train on",
+            )
+        key = (tuple(x.shape), x.dtype, x.device)
         with torch.no_grad():
             if key not in self._merged:
                 self._merged[key] = prepare_merged(self, x)

@@ -8,9 +8,8 @@ followed by a convolution, lies in the XD space at depth 3.
 What `xdops search` and `xdops search digits --spaces backbone,xd` print on two cores, test accuracy over four seeds:
     permuted: backbone 94.07 ± 0.80%, darts 96.33 ± 0.33%, xd 97.33 ± 0.69%
     as they are: backbone 96.55 ± 0.37%, xd 96.38 ± 1.19%
-Rounding (the number of threads) and the choice between epochs that are equal on validation move these by a point.
-The backbone is small on purpose: a
-deeper one (--backbone residual) sees all 64 pixels from everywhere, and hardly minds their order.
+Rounding (the number of threads) and the choice between epochs that are equal on validation move these by a point. The backbone is
+small on purpose: a deeper one (--backbone residual) sees all 64 pixels from everywhere, and hardly minds their order.
 """
 
 import numpy as np
