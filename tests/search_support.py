@@ -101,5 +101,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main()
