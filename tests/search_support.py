@@ -101,4 +101,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(int(os.environ.get("SEARCH_THREADS", "1")))
     main()

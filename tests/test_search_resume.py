@@ -125,7 +125,7 @@ def test_resume_starts_where_nothing_is(whole, tmp_path: Path) -> None:
 
 def test_a_killed_search_resumes_bit_for_bit(whole, tmp_path: Path) -> None:
     threads = str(torch.get_num_threads())  # as many as the run it is compared with: sums depend on how they are split
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "SEARCH_PAUSE": "0.05"}
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "SEARCH_THREADS": threads, "SEARCH_PAUSE": "0.05"}
     for kill_at in ("step 1 3", "step 3 2"):
         command = [sys.executable, str(SUPPORT), str(tmp_path / "run"), "resume"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
