@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from xdops import XDError, XDOperation
-from xdops.operations import chains, mixing, named, spectral
+from xdops.operations import chains, mixing, named, release_scratch, scratch, spectral
 from xdops.operations.evaluate import problem
 from xdops.operations.plan import PLANNERS, possible_plans
 
@@ -162,3 +162,13 @@ def test_chains_rotate_digits_through_memory_without_changing_the_matrix():
     given = chain.enter(x, "test").clone()
     expected = dense @ x.t().to(dense.dtype)
     torch.testing.assert_close(torch.complex(given[0], given[1]), expected)
+
+
+def test_working_memory_can_be_given_back_at_any_time():
+    op = moved(nn.Conv1d(2, 2, 3, padding=1), (16,))
+    x = torch.randn(2, 2, 16, dtype=torch.float64)
+    expected = values_and_gradients(op, x, "spectral")
+    assert scratch._buffers.by_role
+    release_scratch()
+    assert not scratch._buffers.by_role
+    assert_same(values_and_gradients(op, x, "spectral"), expected)

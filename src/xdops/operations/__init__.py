@@ -6,6 +6,7 @@ from xdops.operations.definition import xd_operation
 from xdops.operations.distance import Distance, distance
 from xdops.operations.nearest import Neighbour, nearest_named
 from xdops.operations.operation import ARCHITECTURE, XDOperation
+from xdops.operations.scratch import release_scratch
 from xdops.operations.warmstart import from_conv
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "from_conv",
     "named",
     "nearest_named",
+    "release_scratch",
     "xd_operation",
 ]
