@@ -1,0 +1,50 @@
+"""What every equation's settings must satisfy."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from xdops.errors import XDError
+
+
+def check_positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise XDError(f"{name} {value}", f"a finite {name} above 0", f"another {name}")
+
+
+def check_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise XDError(f"{name} = {value}", "a whole number of at least 1", f"another {name}")
+
+
+def check_even(name: str, value: int) -> None:
+    check_count(name, value)
+    if value % 2:
+        raise XDError(
+            f"{name} = {value}", f"an even {name}: the grids are periodic and halve evenly", f"{value - 1} or {value + 1}"
+        )
+
+
+def check_seed(seed: int) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise XDError(f"seed {seed}", "a whole number, not negative", "seed 0")
+
+
+def check_indices(indices: range, samples: int) -> None:
+    if len(indices) and not (0 <= min(indices) and max(indices) < samples):
+        raise XDError(f"samples {indices}", f"indices from 0 to {samples - 1}", "more samples in the settings, or other indices")
+
+
+def check_field(name: str, field: Tensor, dims: int) -> None:
+    """A batch of real fields on a grid, all of them finite."""
+    if field.ndim != dims + 1 or not field.is_floating_point() or any(n != field.shape[-1] for n in field.shape[1:]):
+        raise XDError(
+            f"{name} of shape {tuple(field.shape)} and type {field.dtype}",
+            f"real fields of shape (batch{', n' * dims})",
+            "u[None] for a single field",
+        )
+    check_even("grid size", field.shape[-1])
+    bad = (~torch.isfinite(field)).sum().item()
+    if bad:
+        raise XDError(f"{name} with {bad} values that are not finite", "finite fields", "check where the fields come from")
