@@ -1,0 +1,80 @@
+"""`xdops reproduce`: the paper's tables and figures, run here, beside the paper's own numbers."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from xdops.cli.search import Flag, MaybePath, MaybeText
+from xdops.errors import XDError
+from xdops.report.results import terminal_table
+from xdops.search import Interrupted, Progress, Silent
+from xdops.tasks.reproduce import Reproduction
+from xdops.tasks.tables import TABLES, Context, Scale, find_table
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run a table or figure of the paper, and show it beside the paper's own numbers.
+
+    Takes long: start it in the background. Ctrl-C, a crash or a power cut lose nothing, the same command goes on. Several processes
+    may share a table, each run is made by one of them.
+
+    examples:
+      xdops reproduce --list                              every table and figure of the paper, and what is done here
+      xdops reproduce burgers                             all rows and seeds that are not finished yet, then table, plots and page
+      xdops reproduce burgers --scale paper               with every setting of the paper
+      xdops reproduce burgers --rows cnn-xd "*-256"       only rows with these words in their name, or that match a glob
+      xdops reproduce --render                            docs/results.md and its figures again, from results/ alone
+    """
+
+    table: Annotated[MaybeText, tyro.conf.Positional, tyro.conf.arg(metavar="TABLE")] = None
+    """Which one; --list names them."""
+    scale: Scale = "laptop"
+    """laptop: the same code, smaller, for two cores; paper: every setting as in the paper."""
+    rows: tuple[str, ...] = ()
+    """Run only rows whose name holds one of these, e.g. cnn-xd or resolution-256, or matches it as a glob."""
+    seeds: tuple[int, ...] = ()
+    """Run these seeds, instead of those of the table."""
+    out: Path = Path("runs/reproduce")
+    """The folder of the runs: checkpoints, metrics, results."""
+    results: Path = Path("results")
+    """Where TABLE-SCALE.json is written."""
+    docs: Path = Path("docs")
+    """Where results.md and figures/ are written."""
+    data_dir: MaybePath = None
+    """Where the data are, or are to be made."""
+    list: Flag = False
+    """Say what there is, and run nothing."""
+    render: Flag = False
+    """Write the page and its figures from the results that are there, and run nothing."""
+    quiet: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=["-q"])] = False
+    """Not every epoch."""
+
+    def run(self) -> int:
+        console = Console()
+        if self.table is None:
+            raise XDError("no table", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
+        reproduction = self.reproduction(self.table)
+
+        def tell(line: str) -> None:
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+        def progress() -> Progress | None:
+            return Silent() if self.quiet else None
+
+        try:
+            found = reproduction.run(tell, progress)
+        except (Interrupted, KeyboardInterrupt):
+            tell("Stopped; everything is saved. The same command goes on.")
+            return Interrupted.exit_code
+        console.print(terminal_table(found))
+        return 0
+
+    def reproduction(self, name: str) -> Reproduction:
+        context = Context(self.scale, self.data_dir)
+        command = shlex.join(["xdops", "reproduce", name, "--scale", self.scale])
+        return Reproduction(find_table(name), context, self.out, self.results, command, self.rows, self.seeds)

@@ -1,0 +1,91 @@
+"""results/TABLE-SCALE.json: all that is known of a table, read from its runs; pages and pictures are made from it alone."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xdops.search.files import disk_error, write_json
+from xdops.tasks.tables.runs import Outcome, finished_seeds, read_outcome
+from xdops.tasks.tables.table import CurvesFigure, Row, Table
+
+#: Points of a stored curve, and their digits: enough for a picture.
+POINTS, DIGITS = 200, 4
+
+
+def results_path(results: Path, table: str, scale: str) -> Path:
+    return results / f"{table}-{scale}.json"
+
+
+def write_results(table: Table, scale: str, rows: Sequence[Row], home: Path, results: Path, command: str) -> dict[str, Any]:
+    """Read every finished run and replace the table's results."""
+    collected = collect(table, scale, rows, home, command)
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(results, 0, error) from error
+    write_json(results_path(results, table.name, scale), collected)
+    return collected
+
+
+def collect(table: Table, scale: str, rows: Sequence[Row], home: Path, command: str) -> dict[str, Any]:
+    outcomes = [[read_outcome(home, row, seed) for seed in finished_seeds(home, row)] for row in rows]
+    machines = [outcome.machine for row in outcomes for outcome in row]
+    return {
+        "format": 1,
+        "table": table.name,
+        "scale": scale,
+        "title": table.title,
+        "where": table.where,
+        "lower_is_better": table.lower_is_better,
+        "percent": table.percent,
+        "note": table.notes.get(scale, ""),
+        "command": command,
+        "machines": [m for i, m in enumerate(machines) if m not in machines[:i]],
+        "figures": [figure.to_dict() for figure in table.figures],
+        "rows": [line for row, found in zip(rows, outcomes, strict=True) for line in _lines(table, row, found)],
+    }
+
+
+def _lines(table: Table, row: Row, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """One line per metric that the row has, or that the paper has for it."""
+    good = [o for o in outcomes if o.diverged is None]
+    paper = {table.metric: row.paper} if row.paper is None or isinstance(row.paper, int | float) else dict(row.paper)
+    metrics = list(dict.fromkeys([*(m for o in good for m in o.values), *(paper if not good else ())])) or [table.metric]
+    return [_line(table, row, metric, paper.get(metric), outcomes, good) for metric in metrics]
+
+
+def _line(
+    table: Table, row: Row, metric: str, paper: float | None, outcomes: Sequence[Outcome], good: Sequence[Outcome]
+) -> dict[str, Any]:
+    values = [o.values[metric] for o in good]
+    line: dict[str, Any] = {
+        "method": row.method,
+        "setting": dict(row.setting),
+        "metric": metric,
+        "mean": statistics.fmean(values) if values else None,
+        "spread": statistics.stdev(values) if len(values) > 1 else None,
+        "values": values,
+        "seeds": [o.seed for o in good],
+        "planned": list(row.seeds),
+        "diverged": {str(o.seed): o.diverged for o in outcomes if o.diverged is not None},
+        "paper": paper,
+        "seconds": sum(o.seconds for o in outcomes),
+        **{name: statistics.fmean(o.facts[name] for o in good) for name in (good[0].facts if good else ())},
+        "settings": dict(row.settings),
+    }
+    if good and any(isinstance(f, CurvesFigure) and matches(row.setting, f.where) for f in table.figures):
+        line["curves"] = {name: _mean_curve([o.curves[name] for o in good]) for name in good[0].curves}
+    return line
+
+
+def matches(setting: Any, where: Any) -> bool:
+    return all(setting.get(key) == value for key, value in where.items())
+
+
+def _mean_curve(curves: Sequence[Sequence[float]]) -> dict[str, list[float]]:
+    """The mean over seeds at evenly spread epochs, the last one included."""
+    mean = [statistics.fmean(values) for values in zip(*curves, strict=False)]
+    every = -(-len(mean) // POINTS)
+    epochs = list(range(len(mean), 0, -every))[::-1]
+    return {"epoch": list(map(float, epochs)), "value": [float(f"{mean[e - 1]:.{DIGITS}g}") for e in epochs]}

@@ -1,0 +1,20 @@
+"""Which tables there are. Their modules are imported only when they are asked for."""
+
+import importlib
+from typing import Literal, get_args
+
+from xdops.errors import XDError
+from xdops.tasks.tables.table import Table
+
+Scale = Literal["laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+#: A new table is one line here: its name, and "module:attribute" of a Table.
+TABLES: dict[str, str] = {}
+
+
+def find_table(name: str) -> Table:
+    if name not in TABLES:
+        raise XDError(f"table {name!r}", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
+    module, attribute = TABLES[name].split(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,98 @@
+"""What the folder of one (row, seed) holds, and what it says when it is finished.
+
+lock, machine.json   who runs it, and where
+result.json          of a search, with all that `search` keeps beside it
+measured.json        of a measurement
+diverged.json        the message of a search whose numbers blew up
+"""
+
+import os
+import platform
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from xdops.search import SearchResult
+from xdops.search.files import write_json
+from xdops.tasks.folder import read_json
+from xdops.tasks.tables.table import Row, SearchRow
+
+MACHINE, SEARCHED, MEASURED, DIVERGED = "machine.json", "result.json", "measured.json", "diverged.json"
+ANOTHER = "another --out"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run. values: by metric, none if it diverged."""
+
+    seed: int
+    values: dict[str, float]
+    seconds: float  # training, or measuring
+    diverged: str | None = None
+    facts: dict[str, float] = field(default_factory=dict)  # numbers beside the metric, by name
+    curves: dict[str, list[float]] = field(default_factory=dict)  # by epoch
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
+def run_folder(home: Path, row: Row, seed: int) -> Path:
+    return home / row.folder / f"seed{seed}"
+
+
+def is_finished(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (SEARCHED, MEASURED, DIVERGED))
+
+
+def finished_seeds(home: Path, row: Row) -> list[int]:
+    """Every seed of the row that is finished, asked for or not."""
+    folders = (home / row.folder).glob("seed*")
+    return sorted(int(folder.name.removeprefix("seed")) for folder in folders if is_finished(folder))
+
+
+def read_outcome(home: Path, row: Row, seed: int) -> Outcome:
+    folder = run_folder(home, row, seed)
+    machine = read_json(folder / MACHINE, ANOTHER)
+    if (folder / DIVERGED).exists():
+        found = read_json(folder / DIVERGED, ANOTHER)
+        return Outcome(seed, {}, found["seconds"], diverged=found["message"], machine=machine)
+    if isinstance(row, SearchRow):
+        return _searched(SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER)), row, seed, machine)
+    found = read_json(folder / MEASURED, ANOTHER)
+    return Outcome(seed, found["values"], found["seconds"], machine=machine)
+
+
+def _searched(result: SearchResult, row: SearchRow, seed: int, machine: dict[str, Any]) -> Outcome:
+    facts = {
+        "seconds_per_epoch": result.seconds_per_epoch,
+        "epochs": len(result.history),
+        "weights": result.weights,
+        "architecture": result.architecture,
+        "novelty": statistics.fmean(result.novelty.values()) if result.novelty else 0.0,
+    }
+    curves = {"train": [r.train_loss for r in result.history], "held out": [r.validation_metric for r in result.history]}
+    value = result.test_at_last if row.report == "last" else result.test_at_best
+    return Outcome(seed, {result.metric: value}, sum(r.seconds for r in result.history), None, facts, curves, machine)
+
+
+def write_machine(folder: Path) -> None:
+    """Where the run is made; times mean nothing without it."""
+    facts = {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    if torch.cuda.is_available():
+        facts["gpu"] = torch.cuda.get_device_name()
+    write_json(folder / MACHINE, facts)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

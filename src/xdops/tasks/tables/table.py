@@ -1,0 +1,128 @@
+"""A table is a list of rows; a row is a method at one setting, run once per seed, beside the paper's figure."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from xdops.search import Problem, SearchSettings
+
+Value = str | int | float
+
+
+@dataclass(frozen=True)
+class Context:
+    """What rows are made from. data_dir: where data are, or are to be put; None: the default place."""
+
+    scale: str
+    data_dir: Path | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One run of a SearchRow, ready to start."""
+
+    problem: Problem
+    network: nn.Module  # the relaxed network of this seed
+    settings: SearchSettings  # its seed is set to that of the run
+    describe: dict[str, Any]  # JSON data that identifies the network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of a table at one scale.
+
+    settings: JSON data, everything that determines the outcome but the seed; other settings are another run, in another folder.
+    paper: the paper's figure, if it has one; by metric where a row measures several. No seeds: only the paper's figure is shown.
+    """
+
+    method: str  # "CNN XD"
+    setting: Mapping[str, Value]  # {"resolution": 256}
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any]
+    paper: float | Mapping[str, float] | None = None
+
+    @property
+    def label(self) -> str:
+        """CNN XD, resolution 256"""
+        return ", ".join([self.method, *(f"{k} {v}" for k, v in self.setting.items())])
+
+    @property
+    def slug(self) -> str:
+        """cnn-xd-resolution-256: what --rows selects by."""
+        return slug(self.label)
+
+    @property
+    def folder(self) -> str:
+        """The slug and a digest of the settings."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return f"{self.slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRow(Row):
+    """A search per seed. report: the test metric after the last epoch (nothing is selected), or at the best validation epoch."""
+
+    prepare: Callable[[int], Prepared]
+    report: Literal["last", "best"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRow(Row):
+    """Whatever is not a search: measure(seed) -> one number per metric."""
+
+    measure: Callable[[int], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class LineFigure:
+    """The metric against the setting `x`, a line with its spread per method, the paper's dashed. where: settings of its rows."""
+
+    x: str
+    title: str = ""
+    where: Mapping[str, Value] = field(default_factory=dict)
+    log_x: bool = False
+    log_y: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "line", **vars(self), "where": dict(self.where)}
+
+
+@dataclass(frozen=True)
+class CurvesFigure:
+    """Training (dotted) and held-out (solid) curves by epoch, a colour per method. where: settings of its rows."""
+
+    where: Mapping[str, Value]
+    title: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "curves", **vars(self), "where": dict(self.where)}
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table or figure of the paper.
+
+    where: its place there, e.g. "Figure 3 left, Table 8". percent: values, the paper's too, are shares to be shown in percent.
+    notes: per scale, what is smaller than in the paper.
+    """
+
+    name: str
+    title: str
+    where: str
+    metric: str
+    rows: Callable[[Context], Sequence[Row]]
+    lower_is_better: bool = True
+    percent: bool = False
+    figures: tuple[LineFigure | CurvesFigure, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def slug(text: str) -> str:
+    """Lower case letters, digits, dots and dashes; wildcards stay."""
+    return re.sub(r"[^a-z0-9.*?\[\]]+", "-", text.lower()).strip("-")
