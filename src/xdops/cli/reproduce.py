@@ -10,7 +10,9 @@ from rich.console import Console
 
 from xdops.cli.search import Flag, MaybePath, MaybeText
 from xdops.errors import XDError
-from xdops.report.results import terminal_table
+from xdops.report.paper_state import state_table
+from xdops.report.result_page import write_page
+from xdops.report.results import read_results, terminal_table
 from xdops.search import Interrupted, Progress, Silent
 from xdops.tasks.reproduce import Reproduction
 from xdops.tasks.tables import TABLES, Context, Scale, find_table
@@ -56,6 +58,11 @@ class Reproduce:
 
     def run(self) -> int:
         console = Console()
+        if self.list:
+            console.print(state_table(read_results(self.results)))
+            return 0
+        if self.render:
+            return self.write_page(console)
         if self.table is None:
             raise XDError("no table", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
         reproduction = self.reproduction(self.table)
@@ -72,6 +79,11 @@ class Reproduce:
             tell("Stopped; everything is saved. The same command goes on.")
             return Interrupted.exit_code
         console.print(terminal_table(found))
+        return self.write_page(console)
+
+    def write_page(self, console: Console) -> int:
+        page = write_page(self.results, self.docs)
+        console.print(f"Page: {page}", highlight=False, soft_wrap=True)
         return 0
 
     def reproduction(self, name: str) -> Reproduction:

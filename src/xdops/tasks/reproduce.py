@@ -136,7 +136,7 @@ class Reproduction:
 
     def _time_left(self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]]) -> str:
         """From finished runs: of the same row if there are any, of all rows otherwise."""
-        times = {row.slug: [read_outcome(self._home, row, s).seconds for s in finished_seeds(self._home, row)] for row in rows}
+        times = {row.slug: [read_outcome(self._home, row, s, "").seconds for s in finished_seeds(self._home, row)] for row in rows}
         every = [seconds for found in times.values() for seconds in found]
         if not every:
             return ""

@@ -51,29 +51,34 @@ def finished_seeds(home: Path, row: Row) -> list[int]:
     return sorted(int(folder.name.removeprefix("seed")) for folder in folders if is_finished(folder))
 
 
-def read_outcome(home: Path, row: Row, seed: int) -> Outcome:
+def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
+    """metric: the table's name for what a search reports."""
     folder = run_folder(home, row, seed)
     machine = read_json(folder / MACHINE, ANOTHER)
     if (folder / DIVERGED).exists():
         found = read_json(folder / DIVERGED, ANOTHER)
         return Outcome(seed, {}, found["seconds"], diverged=found["message"], machine=machine)
     if isinstance(row, SearchRow):
-        return _searched(SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER)), row, seed, machine)
+        result = SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER))
+        value = result.test_at_last if row.report == "last" else result.test_at_best
+        seconds = sum(r.seconds for r in result.history)
+        return Outcome(seed, {metric: value}, seconds, None, _facts(result), _curves(result), machine)
     found = read_json(folder / MEASURED, ANOTHER)
     return Outcome(seed, found["values"], found["seconds"], machine=machine)
 
 
-def _searched(result: SearchResult, row: SearchRow, seed: int, machine: dict[str, Any]) -> Outcome:
-    facts = {
+def _facts(result: SearchResult) -> dict[str, float]:
+    return {
         "seconds_per_epoch": result.seconds_per_epoch,
         "epochs": len(result.history),
         "weights": result.weights,
         "architecture": result.architecture,
         "novelty": statistics.fmean(result.novelty.values()) if result.novelty else 0.0,
     }
-    curves = {"train": [r.train_loss for r in result.history], "held out": [r.validation_metric for r in result.history]}
-    value = result.test_at_last if row.report == "last" else result.test_at_best
-    return Outcome(seed, {result.metric: value}, sum(r.seconds for r in result.history), None, facts, curves, machine)
+
+
+def _curves(result: SearchResult) -> dict[str, list[float]]:
+    return {"train": [r.train_loss for r in result.history], "held out": [r.validation_metric for r in result.history]}
 
 
 def write_machine(folder: Path) -> None:

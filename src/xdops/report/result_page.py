@@ -1,0 +1,186 @@
+"""docs/results.md and its figures, made from results/ alone."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xdops.report.paper_state import paper_state
+from xdops.report.result_plots import png, result_figure
+from xdops.report.results import (
+    Line,
+    Results,
+    against_paper,
+    caption,
+    here,
+    is_best,
+    metrics,
+    read_results,
+    seeds,
+    setting,
+    show,
+)
+from xdops.search.files import disk_error, write_file
+from xdops.tasks.reproduce import duration
+
+INTRODUCTION = """# Results
+
+The paper's tables and figures, run here, beside the paper's own numbers. Each section names the command that made it; `xdops
+reproduce --render` writes this page from the files in `results/`, which also hold every seed's value and all settings.
+"""
+
+
+def write_page(results: Path, docs: Path) -> Path:
+    """Write the page and a figure per table; returns the page's path."""
+    found = read_results(results)
+    try:
+        (docs / "figures").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(docs, 0, error) from error
+    parts = [INTRODUCTION, overview(found)]
+    for table in found:
+        picture = f"figures/{table['table']}-{table['scale']}.png"
+        figure = result_figure(table)
+        if figure is not None:
+            write_file(docs / picture, png(figure))
+        parts.append(section(table, None if figure is None else picture))
+    write_file(docs / "results.md", "\n".join(parts).encode())
+    return docs / "results.md"
+
+
+def overview(found: Sequence[Results]) -> str:
+    return markdown(["in the paper", "what", "here"], paper_state(found))
+
+
+def section(table: Results, picture: str | None) -> str:
+    parts = [
+        f"## {table['title']}, {table['scale']} scale\n",
+        f"In the paper: {table['where']}.\n",
+        table["note"] + "\n" if table["note"] else "",
+        f"```\n{table['command']}\n```\n",
+        f"![{table['title']}]({picture})\n" if picture else "",
+        figures_table(table),
+        f"{caption(table)[:1].upper()}{caption(table)[1:]}. The best of a setting is bold.\n",
+        details_table(table),
+        diverged(table),
+        settings_list(table),
+        "".join(f"Run on: {machine(m)}.\n" for m in table["machines"]),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def figures_table(table: Results) -> str:
+    """Methods by settings as the paper has it; with several metrics, methods at settings by metrics."""
+    if len(metrics(table)) > 1:
+        columns = metrics(table)
+        rows = _grouped(table["rows"], lambda r: ", ".join(filter(None, (r["method"], setting(r["setting"])))))
+        cells = {(name, line["metric"]): cell(line, table) for name, lines in rows.items() for line in lines}
+    else:
+        columns = list(dict.fromkeys(setting(line["setting"]) for line in table["rows"]))
+        rows = _grouped(table["rows"], lambda r: r["method"])
+        cells = {(name, setting(line["setting"])): cell(line, table) for name, lines in rows.items() for line in lines}
+    return markdown(["", *columns], [[name, *(cells.get((name, column), "") for column in columns)] for name in rows])
+
+
+def cell(line: Line, table: Results) -> str:
+    ours = here(line, table["percent"])
+    paper = "" if line["paper"] is None else f"<br>paper: {show(line['paper'], table['percent'])}"
+    return (f"**{ours}**" if is_best(line, table) else ours) + paper
+
+
+def details_table(table: Results) -> str:
+    """Seeds, cost and size of every row."""
+    compared = "here - paper" if table["percent"] else "here / paper"
+    several = len(metrics(table)) > 1
+    heads = [
+        "method",
+        "setting",
+        *(["metric"] if several else []),
+        compared,
+        "seeds",
+        "s / epoch",
+        "time",
+        "weights",
+        "architecture",
+    ]
+    lines = [
+        [
+            line["method"],
+            setting(line["setting"]),
+            *([line["metric"]] if several else []),
+            against_paper(line, table["percent"]),
+            seeds(line),
+            f"{line['seconds_per_epoch']:.2f}" if "seconds_per_epoch" in line else "–",
+            duration(line["seconds"]),
+            *(f"{line[name]:,}" if name in line else "–" for name in ("weights", "architecture")),
+        ]
+        for line in table["rows"]
+        if line["seeds"]
+    ]
+    return (
+        markdown(heads, lines) + "\nTime is for all seeds together; weights and architecture are numbers of parameters.\n"
+        if lines
+        else ""
+    )
+
+
+def diverged(table: Results) -> str:
+    lines = [(line, seed, why) for line in table["rows"] for seed, why in line["diverged"].items()]
+    return "".join(f"- {r['method']}, {setting(r['setting'])}, seed {seed} diverged: {why}.\n" for r, seed, why in lines)
+
+
+def settings_list(table: Results) -> str:
+    """What all rows share, and what is a method's own."""
+    flat = [(line["method"], flatten(line["settings"])) for line in table["rows"] if line["settings"]]
+    keys = list(dict.fromkeys(key for _, values in flat for key in values))
+    shared = {key: flat[0][1].get(key) for key in keys if _same([values.get(key) for _, values in flat])}
+    lines = [f"- all rows: {spell(shared)}"] if shared else []
+    for method in dict.fromkeys(name for name, _ in flat):
+        own = [values for name, values in flat if name == method]
+        varied = {key: _distinct([values[key] for values in own if key in values]) for key in keys if key not in shared}
+        lines.append(f"- {method}: {spell({key: values for key, values in varied.items() if values})}")
+    return "Settings:\n\n" + "\n".join(line for line in lines if not line.endswith(": ")) + "\n" if lines else ""
+
+
+def flatten(settings: Mapping[str, Any], at: str = "") -> dict[str, str]:
+    """{"weights": {"lr": 0.1}} -> {"weights.lr": "0.1"}"""
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        name = f"{at}.{key}" if at else key
+        found |= (
+            flatten(value, name) if isinstance(value, Mapping) else {name: value if isinstance(value, str) else json.dumps(value)}
+        )
+    return found
+
+
+def spell(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
+
+
+def machine(facts: Mapping[str, Any]) -> str:
+    known = f"{facts['processor']}, {facts['cores']} cores, {count(facts['threads'], 'thread')}, torch {facts['torch']}"
+    return f"{known}, {facts['gpu']}" if "gpu" in facts else known
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows) + "\n"
+
+
+def _grouped(lines: Sequence[Line], name: Any) -> dict[str, list[Line]]:
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(name(line), []).append(line)
+    return groups
+
+
+def _same(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
+
+
+def _distinct(values: Sequence[str]) -> str:
+    return " / ".join(dict.fromkeys(values))

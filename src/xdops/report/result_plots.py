@@ -1,0 +1,153 @@
+"""Pictures of a reproduced table, from its results alone: a panel per figure that the table asks for."""
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from xdops.report.results import Line, Results
+from xdops.report.style import COLOURS, FONT, INK, OTHER, quiet
+from xdops.tasks.tables.collect import matches
+
+#: Networks as they are, and networks searched over, each from its own shelf: greys and greens against blues and violets.
+PLAIN = (COLOURS["backbone"], "#047857", "#be123c", "#854d0e")
+SEARCHED = (COLOURS["xd"], OTHER, "#0891b2", "#c026d3")
+
+
+def method_colours(methods: Sequence[str]) -> dict[str, str]:
+    """A colour per method, by what it is and in order of appearance."""
+    plain, searched = iter(PLAIN), iter(SEARCHED)
+    colours = {}
+    for method in dict.fromkeys(methods):
+        if "darts" in method.lower():
+            colours[method] = COLOURS["darts"]
+        else:
+            colours[method] = next(searched if method.lower().endswith("xd") else plain, INK)
+    return colours
+
+
+def result_figure(results: Results) -> Figure | None:
+    """All panels, or None if there is nothing to draw yet."""
+    panels = [(spec, lines) for spec in results["figures"] if (lines := _lines(spec, results))]
+    if not panels:
+        return None
+    columns = min(2, len(panels))
+    height = -(-len(panels) // columns)
+    with rc_context(FONT):
+        figure = Figure(figsize=(5.6 * columns, 4.0 * height), layout="constrained")
+        grid = figure.subplots(height, columns, squeeze=False).flat
+        colours = method_colours([line["method"] for line in results["rows"]])
+        for axes, (spec, lines) in zip(grid, panels, strict=False):
+            quiet(axes)
+            axes.set_title(spec["title"], loc="left", color=INK, fontsize=10)
+            DRAW[spec["kind"]](axes, spec, lines, colours, 100 if results["percent"] else 1)
+        for axes in list(grid)[len(panels) :]:
+            axes.set_axis_off()
+    return figure
+
+
+def _lines(spec: dict[str, Any], results: Results) -> list[Line]:
+    needed = "curves" if spec["kind"] == "curves" else "mean"
+    main = [line for line in results["rows"] if line["metric"] == results["metric"]]
+    lines = [line for line in main if matches(line["setting"], spec["where"])]
+    return lines if any(line.get(needed) is not None for line in lines) else []
+
+
+def line_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours: dict[str, str], scale: float) -> None:
+    """Mean with its spread against a setting, a line per method; the paper's dashed, with hollow marks."""
+    ticks = sorted({line["setting"][spec["x"]] for line in lines}, key=lambda x: (isinstance(x, str), x))
+    numeric = not any(isinstance(x, str) for x in ticks)
+    place = {x: x if numeric else i for i, x in enumerate(ticks)}
+    methods = list(dict.fromkeys(line["method"] for line in lines))
+    beside = _beside(list(place.values()), len(methods), spec["log_x"] and numeric)
+    for i, method in enumerate(methods):
+        own = sorted((line for line in lines if line["method"] == method), key=lambda line: place[line["setting"][spec["x"]]])
+        ours = [line for line in own if line["mean"] is not None]
+        axes.errorbar(
+            [beside(place[line["setting"][spec["x"]]], i) for line in ours],
+            [scale * line["mean"] for line in ours],
+            [scale * (line["spread"] or 0) for line in ours],
+            color=colours[method], marker="o", markersize=5, linewidth=2, capsize=3, zorder=3,
+        )  # fmt: skip
+        paper = [line for line in own if line["paper"] is not None]
+        axes.plot(
+            [place[line["setting"][spec["x"]]] for line in paper],
+            [scale * line["paper"] for line in paper],
+            color=colours[method], linestyle="--", marker="o", markerfacecolor="white", markersize=5, linewidth=1.1, alpha=0.8,
+        )  # fmt: skip
+    if spec["log_x"] and numeric:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([place[x] for x in ticks], [f"{x:g}" if numeric else x for x in ticks])
+    if spec["log_y"]:
+        _log_y(axes)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.margins(x=0.08)
+    axes.set_xlabel(spec["x"])
+    axes.set_ylabel(lines[0]["metric"] + (" (%)" if scale == 100 else ""))
+    handles = [Line2D([], [], color=colours[m], marker="o", markersize=5, linewidth=2, label=m) for m in methods]
+    if any(line["paper"] is not None for line in lines):
+        style = {"linestyle": "--", "marker": "o", "markerfacecolor": "white", "markersize": 5, "linewidth": 1.1}
+        handles.append(Line2D([], [], color=INK, label="the paper's", **style))  # type: ignore[arg-type]
+    _legend(axes, handles)
+
+
+def _beside(places: Sequence[float], methods: int, logarithmic: bool) -> Callable[[float, int], float]:
+    """Moves each method's marks a little aside, so that the spreads of equal methods can be told apart."""
+    step = 0.01 * (math.log(max(places) / min(places)) if logarithmic else max(places) - min(places))
+
+    def moved(x: float, method: int) -> float:
+        shift = step * (method - (methods - 1) / 2)
+        return x * math.exp(shift) if logarithmic else x + shift
+
+    return moved
+
+
+def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours: dict[str, str], scale: float) -> None:
+    """By epoch: what is trained on dotted, what is not solid."""
+    drawn = [line for line in lines if "curves" in line]
+    for line in drawn:
+        for name, style, width in (("train", ":", 1.5), ("held out", "-", 1.8)):
+            curve = line["curves"][name]
+            factor = scale if name == "held out" else 1
+            axes.plot(curve["epoch"], [factor * v for v in curve["value"]], style, color=colours[line["method"]], linewidth=width)
+    _log_y(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(drawn[0]["metric"] + (" (%)" if scale == 100 else ""))
+    handles = [Line2D([], [], color=colours[line["method"]], linewidth=2, label=line["method"]) for line in drawn]
+    handles += [Line2D([], [], color=INK, label="test"), Line2D([], [], color=INK, linestyle=":", label="training loss")]
+    _legend(axes, handles)
+
+
+def _log_y(axes: Axes) -> None:
+    """Plain numbers at 1, 2 and 5: a decade or less is the usual range."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _legend(axes: Axes, handles: Sequence[Line2D]) -> None:
+    """Beside the lines, never over them."""
+    axes.legend(handles=handles, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+DRAW: dict[str, Callable[[Axes, dict[str, Any], Sequence[Line], dict[str, str], float], None]] = {
+    "line": line_panel,
+    "curves": curves_panel,
+}
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    with rc_context(FONT):
+        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
