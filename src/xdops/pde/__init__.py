@@ -1,13 +1,19 @@
-"""Data for learning to solve partial differential equations: Gaussian random fields, and solvers that are tested against exact solutions."""
+"""Data for learning to solve differential equations: Gaussian random fields, and solvers checked against exact solutions."""
 
 from xdops.pde.burgers import BurgersSettings, make_burgers, solve_burgers
 from xdops.pde.fields import burgers_field, neumann_field, periodic_field
+from xdops.pde.navier_stokes import NavierStokesSettings, make_navier_stokes, published_forcing, solve_navier_stokes, stable_step
 
 __all__ = [
     "BurgersSettings",
+    "NavierStokesSettings",
     "burgers_field",
     "make_burgers",
+    "make_navier_stokes",
     "neumann_field",
     "periodic_field",
+    "published_forcing",
     "solve_burgers",
+    "solve_navier_stokes",
+    "stable_step",
 ]

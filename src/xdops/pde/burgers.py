@@ -1,10 +1,10 @@
 """Burgers' equation u_t + u u_x = viscosity u_xx on a periodic interval.
 
-Fourier modes up to a third of the grid are kept, so that u^2 is free of aliasing; diffusion is solved exactly by an integrating factor, and the
-rest by the classical Runge-Kutta method of fourth order.
+Fourier modes up to a third of the grid are kept, so that u^2 is free of aliasing; diffusion is solved exactly by an integrating
+factor, and the rest by the classical Runge-Kutta method of fourth order.
 
-The published data states the unit interval, but its solutions are those on a period of 2 pi, onto which the initial field, of period 1,
-is stretched. That is the default here.
+The published data states the unit interval, but its solutions are those on a period of 2 pi, onto which the initial field, of
+period 1, is stretched. That is the default here.
 """
 
 import math
@@ -59,8 +59,8 @@ def make_burgers(settings: BurgersSettings, indices: range) -> tuple[np.ndarray,
     while len(left):
         if size > LAST_SIZE:
             raise XDError(
-                f"viscosity {settings.viscosity} on a period of {settings.period:g}, whose fronts are too thin for {LAST_SIZE} points",
-                "a solution that the finest grid resolves",
+                f"viscosity {settings.viscosity} on a period of {settings.period:g}: the solution has fronts too thin to resolve",
+                f"a solution that {LAST_SIZE} points resolve",
                 "a larger viscosity, or a shorter time",
             )
         fields = _resample(start[left], size)

@@ -32,7 +32,7 @@ def check_seed(seed: int) -> None:
 
 
 def check_indices(indices: range, samples: int) -> None:
-    if len(indices) and not (0 <= min(indices) and max(indices) < samples):
+    if len(indices) and not (min(indices) >= 0 and max(indices) < samples):
         raise XDError(f"samples {indices}", f"indices from 0 to {samples - 1}", "more samples in the settings, or other indices")
 
 

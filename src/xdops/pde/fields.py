@@ -1,11 +1,11 @@
 """Gaussian random fields N(0, sigma^2 (-Laplace + tau^2)^-alpha) without their mean: where the equations' data comes from.
 
 A field is a sum over the Laplacian's eigenfunctions, each with its own standard normal number times the root of its variance.
-The numbers of sample i come from a generator of (seed, i) alone, and the sum always runs over the same number of modes. So a sample
-is one function: every grid size shows values of that same function, and it does not matter how many samples are made at once.
+The numbers of sample i come from a generator of (seed, i) alone, and the sum always runs over the same number of modes. So a
+sample is one function: every grid size shows values of that same function, however many samples are made at once.
 
-The sums are cut off at `modes`, by default where the finest published grid can no longer tell them apart. A coarser grid shows the point
-values of the whole sum, exactly as a fine grid subsampled would.
+The sums are cut off at `modes`, by default where the finest published grid can no longer tell them apart. A coarser grid shows
+the point values of the whole sum, exactly as a fine grid subsampled would.
 """
 
 import math
@@ -49,9 +49,16 @@ def periodic_field(
 
 
 def neumann_field(
-    samples: int | range, size: int, seed: int, *, sigma: float, tau: float, alpha: float, modes: int = NEUMANN_MODES
+    samples: int | range,
+    size: int,
+    seed: int,
+    *,
+    sigma: float = 1.0,
+    tau: float = 3.0,
+    alpha: float = 2.0,
+    modes: int = NEUMANN_MODES,
 ) -> Tensor:  # (B, size, size)
-    """Fields on the unit square with zero normal derivative, at the points 0, 1/(size-1), ..., 1 of each side.
+    """Fields on the unit square with zero normal derivative, at the points 0, 1/(size-1), ..., 1 of each side; Darcy's by default.
 
     The eigenfunctions are c_i c_j cos(pi i x) cos(pi j y), i and j below `modes`, with c_0 = 1 and c_i = sqrt(2) otherwise.
     """
