@@ -1,9 +1,19 @@
 """Networks to start from. Each is a function or class of one `Request`."""
 
 from xdops.backbones.build import build_backbone
+from xdops.backbones.fno import SpectralConv, operator_fno
 from xdops.backbones.operator import OperatorNet, operator_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.residual import ResidualCNN
 from xdops.backbones.small import SmallCNN
 
-__all__ = ["OperatorNet", "Request", "ResidualCNN", "SmallCNN", "build_backbone", "operator_cnn"]
+__all__ = [
+    "OperatorNet",
+    "Request",
+    "ResidualCNN",
+    "SmallCNN",
+    "SpectralConv",
+    "build_backbone",
+    "operator_cnn",
+    "operator_fno",
+]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from xdops.backbones.fno import operator_fno
 from xdops.backbones.operator import operator_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.residual import ResidualCNN
@@ -17,7 +18,13 @@ from xdops.errors import XDError
 
 Builder = Callable[[Request], nn.Module]
 
-NAMED: dict[str, Builder] = {"residual": ResidualCNN, "small": SmallCNN, "operator": operator_cnn}
+NAMED: dict[str, Builder] = {
+    "residual": ResidualCNN,
+    "small": SmallCNN,
+    "operator": operator_cnn,
+    "cnn": operator_cnn,  # its name beside the FNO
+    "fno": operator_fno,
+}
 DEFAULT = {"classification": "residual", "regression": "residual", "dense": "operator"}
 HINT = "def build(request): ... returning an nn.Module, with request.in_channels, .outputs, .spatial, .kind"
 

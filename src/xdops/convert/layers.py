@@ -1,4 +1,4 @@
-"""The layers that can be converted, reduced to what they compute: plain convolutions, pools and shortcuts."""
+"""The layers that can be converted, reduced to what they compute: plain convolutions, Fourier layers, pools and shortcuts."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
+
+from xdops.operations.fourier import SpectralConv
 
 CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -33,11 +35,13 @@ class Shortcut(nn.Module):
 
 
 def kind_of(module: nn.Module) -> str | None:
-    """conv, transposed, avg_pool, max_pool or skip; None for everything else."""
+    """conv, transposed, fourier, avg_pool, max_pool or skip; None for everything else."""
     if isinstance(module, CONVS):
         return "conv"
     if isinstance(module, TRANSPOSED):
         return "transposed"
+    if isinstance(module, SpectralConv):
+        return "fourier"
     if isinstance(module, AVG_POOLS):
         return "avg_pool"
     if isinstance(module, MAX_POOLS):
@@ -48,7 +52,9 @@ def kind_of(module: nn.Module) -> str | None:
 
 
 def dimensions(module: nn.Module) -> int:
-    """1, 2 or 3, of a convolution or pool."""
+    """1, 2 or 3, of a convolution, Fourier layer or pool."""
+    if isinstance(module, SpectralConv):
+        return len(module.modes)
     for family in (CONVS, TRANSPOSED, AVG_POOLS, MAX_POOLS):
         for dims, base in enumerate(family, start=1):
             if isinstance(module, base):
@@ -57,8 +63,8 @@ def dimensions(module: nn.Module) -> int:
 
 
 def base_class(module: nn.Module) -> type[nn.Module]:
-    """The torch class whose subclass a convolution or pool is."""
-    families: tuple[type[nn.Module], ...] = (*CONVS, *TRANSPOSED, *AVG_POOLS, *MAX_POOLS)
+    """The class whose subclass a convolution, Fourier layer or pool is."""
+    families: tuple[type[nn.Module], ...] = (*CONVS, *TRANSPOSED, SpectralConv, *AVG_POOLS, *MAX_POOLS)
     return next(base for base in families if isinstance(module, base))
 
 
@@ -101,6 +107,14 @@ def plain_conv(conv: Any, kernel_size: int | None = None, dtype: torch.dtype | N
     )
 
 
+def blank(source: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A layer of the same shape with uninitialised parameters; one without parameters is its own blank."""
+    if isinstance(source, SpectralConv):
+        where = source.weight.device
+        return skip_init(SpectralConv, source.in_channels, source.out_channels, source.modes, device=where, dtype=dtype)
+    return plain_conv(source, dtype=dtype) if isinstance(source, (*CONVS, *TRANSPOSED)) else source
+
+
 def centre(grown: Tensor, kernel: Sequence[int]) -> Tensor:
     """The middle taps of grown filters, as a view."""
     for dim, k in enumerate(kernel, start=2):
@@ -113,6 +127,8 @@ def describe(module: nn.Module) -> str:
     name = type(module).__name__.removeprefix("Parametrized")
     if kind_of(module) in (None, "skip"):
         return name
+    if isinstance(module, SpectralConv):
+        return f"{name} {'x'.join(map(str, module.modes))} modes"
     kernel = each(module.kernel_size, dimensions(module))
     text = f"{name} {'x'.join(map(str, kernel))}"
     for what, usual in (("stride", kernel if "Pool" in name else 1), ("dilation", 1), ("groups", 1)):

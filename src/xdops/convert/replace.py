@@ -23,7 +23,9 @@ from xdops.operations import XDOperation
 FilterFn = Callable[[str, nn.Module], bool]
 
 #: Which setting decides about a kind of layer.
-_SWITCH = {"conv": "convs", "transposed": "convs", "avg_pool": "pools", "max_pool": "max_pools", "skip": "skips"}
+_SWITCH = {
+    "conv": "convs", "transposed": "convs", "fourier": "convs", "avg_pool": "pools", "max_pool": "max_pools", "skip": "skips",
+}  # fmt: skip
 
 
 class LeaveAlone(Exception):
@@ -36,7 +38,7 @@ class Candidate:
 
     name: str
     module: nn.Module
-    kind: str  # conv, transposed, avg_pool, max_pool, skip or shortcut
+    kind: str  # conv, transposed, fourier, avg_pool, max_pool, skip or shortcut
     config: XDConfig
     uses: Uses
     tied: bool  # its weight is also another module's

@@ -1,4 +1,4 @@
-"""Warm starts of every kind of layer, by its plain source: a torch convolution, a torch pool, or a Shortcut."""
+"""Warm starts of every kind of layer, by its plain source: a torch convolution, a SpectralConv, a torch pool, or a Shortcut."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from xdops.convert.layers import CONVS, TRANSPOSED, Shortcut, dimensions, each
 from xdops.matrices.pairs import to_pairs
 from xdops.operations import XDOperation, named
 from xdops.operations.axes import Axis
+from xdops.operations.fourier import SpectralConv, from_spectral_conv
 from xdops.operations.warmstart import conv_geometry, deepen_input, deepen_output, from_conv, learned, resolve_depth
 
 Size = tuple[int | None, ...]
@@ -18,10 +19,12 @@ Size = tuple[int | None, ...]
 def operation(
     source: nn.Module, channels: tuple[int, int], input_size: tuple[int, ...], size: Size, config: XDConfig, dtype: torch.dtype
 ) -> XDOperation:
-    """The XD-operation that is `source`; with a convolution it shares weight and bias, and has their dtype."""
+    """The XD-operation that is `source`; a convolution's weight and bias are shared, and their dtype is its own."""
     if isinstance(source, (*CONVS, *TRANSPOSED)):
         depth, boundary, trained = config.depth, config.boundary, config.trained
         return from_conv(source, input_size, depth, size, boundary, config.b, config.C, trained, config.causal)
+    if isinstance(source, SpectralConv):
+        return from_spectral_conv(source, input_size, config.depth, config.b, config.C, config.trained)
     # A parameter-free layer gets filters, which do nothing while L = 0, so that it can become a convolution.
     filters = tuple(min(config.kernel_size or 1, m) for m in input_size)
     if isinstance(source, Shortcut):

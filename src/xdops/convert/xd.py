@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from xdops.convert import weights
 from xdops.convert.config import XDConfig
 from xdops.convert.edges import Origin, relative_distance
-from xdops.convert.layers import Shortcut, centre, each, has_own_forward, plain_conv
+from xdops.convert.layers import Shortcut, blank, centre, each, has_own_forward, plain_conv
 from xdops.convert.replace import Built, Candidate, FilterFn, LeaveAlone, count, must_equal, replace_
 from xdops.convert.report import ConversionReport, by
 from xdops.convert.start import Size, explicit_sizes, operation, perturb_
 from xdops.convert.uses import ExampleInput, preserved_rng
 from xdops.errors import XDError
 from xdops.operations import XDOperation
+from xdops.operations.fourier import SpectralConv, from_filters
 
 
 def convert_(
@@ -38,7 +39,7 @@ class XDOrigin(Origin):
     """How an operation was made: enough to give its layer back and to compute its start again."""
 
     module: nn.Module  # the layer that stood here
-    source: nn.Module  # what the operation starts as: a plain convolution (perhaps grown), a pool or a Shortcut
+    source: nn.Module  # what the operation starts as: a plain convolution (perhaps grown), a SpectralConv, a pool or a Shortcut
     channels: tuple[int, int]
     input_size: tuple[int, ...]
     size: Size
@@ -53,8 +54,7 @@ class XDOrigin(Origin):
 
     def warm_start(self) -> list[Tensor]:
         """The architecture of the source itself, in the dtype of the conversion, so that a later .to(dtype) is no change."""
-        blank = plain_conv(self.source, dtype=self.dtype) if has_weight(self.source) else self.source
-        return self.now(self.operation(blank))
+        return self.now(self.operation(blank(self.source, self.dtype)))
 
     def start(self) -> list[Tensor]:
         architecture = self.warm_start()
@@ -71,6 +71,9 @@ class XDOrigin(Origin):
         note = "" if change == 0 else "the learned architecture is lost"
         if not has_weight(self.source):
             return self.module, change, note
+        if isinstance(self.source, SpectralConv):
+            self.source.weight.data = from_filters(edge.weight.detach(), self.source.modes)
+            return self.source, change, note
         if self.source.kernel_size == self.module.kernel_size:
             weights.give_back(edge, self.module)
             return self.module, change, note
@@ -125,13 +128,26 @@ def source_of(candidate: Candidate, grow: bool = True) -> nn.Module:
         if has_own_forward(module):
             must_equal(same, candidate)
         return grown(candidate) if grow and grows(candidate) else same
-    if candidate.kind in ("avg_pool", "max_pool"):
+    if candidate.kind in ("fourier", "avg_pool", "max_pool"):
         if has_own_forward(module):
             raise LeaveAlone("its class has a forward of its own")
+        if candidate.kind == "fourier":
+            check_fourier(candidate)
         if getattr(module, "divisor_override", None) is not None:
             raise LeaveAlone("it has a divisor_override")
         return module
     return shortcut(candidate)
+
+
+def check_fourier(candidate: Candidate) -> None:
+    """Leave alone a Fourier layer that no single operation with weights of its own can stand for."""
+    if candidate.tied or weights.is_computed(candidate.module):
+        raise LeaveAlone("its weight is shared or computed, and cannot be arranged as an operation's filters")
+    grids = {tuple(x.shape[2:]) for x in candidate.inputs}
+    if len(grids) > 1:
+        raise LeaveAlone(
+            f"used on grids of {' and '.join(map(by, sorted(grids)))} points, on each of which it is another operation"
+        )
 
 
 def plain(module: Any) -> Any:
