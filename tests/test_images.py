@@ -94,6 +94,14 @@ def test_row_i_of_the_result_is_row_rows_i_of_the_image_also_in_numpy() -> None:
     assert permuted.tolist() == [[[5, 3, 4], [2, 0, 1]]]
 
 
+def test_permuted_and_normalised_images_lie_in_memory_one_after_the_other_so_that_batches_are_picked_quickly() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8), np.uint8)
+    permutation = Permutation.draw(8, 8, 0)
+    assert permutation.apply(x).flags.c_contiguous
+    assert permutation.apply(torch.from_numpy(x)).is_contiguous()
+    assert Normalisation.of(x).apply(np.asfortranarray(x)).flags.c_contiguous
+
+
 def test_a_seed_draws_one_permutation_and_other_seeds_others_whatever_the_global_state() -> None:
     before = torch.get_rng_state()
     drawn = [Permutation.draw(32, 32, seed) for seed in (0, 0, 1)]

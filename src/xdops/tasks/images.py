@@ -37,7 +37,7 @@ class Normalisation(Scaling):
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, array: np.ndarray) -> np.ndarray:
-        result = array.astype(np.float32)
+        result = array.astype(np.float32, order="C")
         result -= np.reshape(self.mean, (-1, 1, 1)).astype(np.float32)
         result /= np.reshape(self.std, (-1, 1, 1)).astype(np.float32)
         return result
@@ -92,7 +92,10 @@ class Permutation:
                 f"{len(self.rows)} x {len(self.columns)}, as the permutation",
                 "Permutation.draw(height, width, seed)",
             )
-        return x[..., list(self.rows), :][..., list(self.columns)]
+        if isinstance(x, Tensor):
+            rows, columns = (torch.tensor(order, device=x.device) for order in (self.rows, self.columns))
+            return x.index_select(-2, rows).index_select(-1, columns)
+        return x.take(self.rows, axis=-2).take(self.columns, axis=-1)
 
     def to_dict(self) -> dict[str, list[int]]:
         """As JSON data."""
