@@ -28,6 +28,7 @@ COMMANDS = {
     "search": Command("xdops.cli.search", "Search", "search operations for your data, and say whether it helped"),
     "predict": Command("xdops.cli.predict", "Predict", "predictions of a network that a search has found"),
     "reproduce": Command("xdops.cli.reproduce", "Reproduce", "the paper's tables and figures, beside the paper's numbers"),
+    "data": Command("xdops.cli.data", "Data", "data of Burgers' equation, Darcy flow and Navier-Stokes, from real solvers"),
     "bench": Command("xdops.cli.bench", "Bench", "what an XD-operation costs against the convolution it replaces"),
     "ops": Command("xdops.cli.ops", "Ops", "all named operations, checked against independent implementations"),
 }

@@ -1,0 +1,66 @@
+"""Data sets made by the solvers: generated once, kept in a file that is found again by its settings, and read ever after."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from xdops.pde.burgers import BurgersSettings, make_burgers
+from xdops.pde.darcy import DarcySettings, make_darcy
+from xdops.pde.navier_stokes import WORKING_POINTS, NavierStokesSettings, make_navier_stokes
+from xdops.pde.store import Arrays, Progress, fill, read
+
+FORMAT = 1
+FOLDER_VARIABLE = "XDOPS_DATA"
+
+Settings = BurgersSettings | DarcySettings | NavierStokesSettings
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    make: Callable[[Any, range], tuple[Any, Any]]  # (settings, indices) -> a, u
+    chunk: Callable[[Any], int]  # settings -> samples made at once, and made again when interrupted
+
+
+KINDS: dict[type, Kind] = {
+    BurgersSettings: Kind("burgers", make_burgers, lambda _: 64),
+    DarcySettings: Kind("darcy", make_darcy, lambda _: 16),
+    NavierStokesSettings: Kind("navier-stokes", make_navier_stokes, lambda s: max(1, WORKING_POINTS // s.solver_size**2)),
+}
+
+
+def dataset(settings: Settings, folder: Path, progress: Progress | None = None) -> Arrays:
+    """`a` and `u` for these settings, from their file in `folder`, which is made if it is not there or not complete."""
+    return write_dataset(settings, folder / file_name(settings), progress)
+
+
+def write_dataset(settings: Settings, path: Path, progress: Progress | None = None) -> Arrays:
+    """The same in a file of your choice, .h5 or .npz. A file that holds anything else is refused, never overwritten."""
+    kind = KINDS[type(settings)]
+    if not path.exists():
+        fill(path, describe(settings), settings.samples, kind.chunk(settings), partial(kind.make, settings), progress)
+    return read(path, describe(settings))[1]
+
+
+def data_folder(given: Path | None = None) -> Path:
+    """Where generated data live: `pde` under the folder given, or under $XDOPS_DATA, or under `data` in the current folder."""
+    return (given or Path(os.environ.get(FOLDER_VARIABLE) or "data")) / "pde"
+
+
+def file_name(settings: Settings) -> str:
+    """Kind, the settings that tell data sets apart at a glance, and a hash of all of them."""
+    always = ("samples", "size", "seed")
+    shown = [f for f in fields(settings) if f.name in always or getattr(settings, f.name) != f.default]
+    words = [f"{f.name.replace('_', '-')}{getattr(settings, f.name)}" for f in shown]
+    digest = hashlib.sha256(describe(settings).encode()).hexdigest()[:8]
+    return "-".join([KINDS[type(settings)].name, *words, digest]) + ".h5"
+
+
+def describe(settings: Settings) -> str:
+    """All that determines a data set, as JSON, as it stands in its file."""
+    return json.dumps({"format": FORMAT, "kind": KINDS[type(settings)].name, "settings": asdict(settings)}, sort_keys=True)

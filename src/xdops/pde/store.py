@@ -1,0 +1,241 @@
+"""A file of samples that fills up chunk by chunk, survives being killed, and is whole when it is finished.
+
+It is HDF5 with arrays `a` and `u`, float32, one CRC-32 per sample, and as attribute `xdops` a JSON text with the format, the kind
+and all settings. Its structure is written once, with the arrays laid out in one piece each but empty, and closed. Samples then go
+straight to their places and are marked as done, so that a process killed at any moment leaves a file FILE.part that opens and says
+how far it came. When all are done it is renamed to FILE, or for .npz copied into it.
+"""
+
+import errno
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from xdops.errors import XDError
+
+SUFFIXES = (".npz", ".h5")
+
+Arrays = dict[str, np.ndarray]
+Progress = Callable[[int, int], None]  # samples done, of how many
+Make = Callable[[range], tuple[Any, Any]]  # the samples of these indices, a and u
+
+
+def fill(path: Path, description: str, samples: int, chunk: int, make: Make, progress: Progress | None = None) -> None:
+    """Make the file, or go on where the last process stopped. A file of another description is never overwritten."""
+    if path.suffix not in SUFFIXES:
+        raise XDError(str(path), f"a file name that ends in {' or '.join(SUFFIXES)}", f"{path.stem or 'data'}.npz")
+    part = path.with_name(path.name + ".part")
+    with _disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(path):
+            if path.exists():  # another process may have made it while this one waited
+                return
+            done = _count_done(part, description) if part.exists() else 0
+            for start in range(done - done % chunk, samples, chunk):
+                if progress is not None:
+                    progress(start, samples)
+                indices = range(start, min(start + chunk, samples))
+                a, u = (np.ascontiguousarray(x, dtype="<f4") for x in make(indices))
+                _check_finite(a, u, start)
+                if not part.exists():
+                    _lay_out(part, description, samples, a.shape[1:], u.shape[1:])
+                _put(part, indices, a, u)
+            if progress is not None:
+                progress(samples, samples)
+            _finish(part, path)
+
+
+def read(path: Path, description: str | None = None) -> tuple[str, Arrays]:
+    """Description and arrays of a finished file, every sample checked; refused if its description is another than this one.
+
+    Arrays of .h5 files are views of the file: what is not used is not loaded, and what is changed stays in memory.
+    """
+    if not path.is_file():
+        raise XDError(str(path), "a file that xdops data wrote", "check the path; relative paths start at the current folder")
+    with _foreign_files(path):
+        written, arrays, sums = _open_npz(path) if path.suffix == ".npz" else _open_h5(path)
+        _same(path, written, description or written)
+        damaged = sum(_checksum(*sample) != total for *sample, total in zip(*arrays.values(), sums, strict=True))
+        if damaged:
+            raise _unreadable(path, f"{damaged} of {len(sums)} samples have changed since they were written")
+    return written, arrays
+
+
+def _lay_out(part: Path, description: str, samples: int, a_shape: tuple[int, ...], u_shape: tuple[int, ...]) -> None:
+    """The whole structure, and all the room that it will need, before anything is in it."""
+    with _renamed(part) as new:
+        with h5py.File(new, "w") as file:
+            file.attrs["xdops"] = description
+            for name, shape, kind in (("a", a_shape, "<f4"), ("u", u_shape, "<f4"), ("checksum", (), "<u4"), ("done", (), "|u1")):
+                early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                early.set_layout(h5py.h5d.CONTIGUOUS)
+                early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+                space = h5py.h5s.create_simple((samples, *shape))
+                h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(kind)), space, early)
+        with open(new, "r+b") as raw:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(raw.fileno(), 0, os.path.getsize(new))  # a disk that is too small says so now
+
+
+def _put(part: Path, indices: range, a: np.ndarray, u: np.ndarray) -> None:
+    """Samples to their places; marked as done once they are on the disk."""
+    sums = np.array([_checksum(*sample) for sample in zip(a, u, strict=True)], dtype="<u4")
+    done = np.ones(len(indices), dtype="|u1")
+    with h5py.File(part, "r") as file:
+        places = {name: item.id.get_offset() for name, item in file.items()}
+    with open(part, "r+b") as raw:
+        for together in ({"a": a, "u": u, "checksum": sums}, {"done": done}):
+            for name, values in together.items():
+                raw.seek(places[name] + indices.start * values[0].nbytes)
+                raw.write(values.tobytes())
+            raw.flush()
+            os.fsync(raw.fileno())
+
+
+def _count_done(part: Path, description: str) -> int:
+    """How many samples of an interrupted file are done and whole, from the first on."""
+    with _foreign_files(part):
+        written, arrays, sums = _open_h5(part)
+        _same(part, written, description)
+        whole = (
+            mark and _checksum(*sample) == total
+            for mark, *sample, total in zip(_view(part, "done"), *arrays.values(), sums, strict=True)
+        )
+        return next((i for i, good in enumerate(whole) if not good), len(sums))
+
+
+def _finish(part: Path, path: Path) -> None:
+    if path.suffix == ".h5":
+        os.replace(part, path)
+        return
+    description, arrays, sums = _open_h5(part)
+    with _renamed(path) as new, open(new, "wb") as raw:
+        np.savez(raw, allow_pickle=False, **arrays, checksum=sums, settings=np.array(description))
+    part.unlink()
+
+
+def _open_h5(path: Path) -> tuple[str, Arrays, np.ndarray]:
+    with h5py.File(path, "r") as file:
+        written = file.attrs.get("xdops")
+    if written is None:
+        raise _unreadable(path, "it was not written by xdops")
+    return written, {name: _view(path, name) for name in ("a", "u")}, _view(path, "checksum")
+
+
+def _open_npz(path: Path) -> tuple[str, Arrays, np.ndarray]:
+    if not zipfile.is_zipfile(path):
+        raise _unreadable(path, "it is not an .npz file")
+    with np.load(path, allow_pickle=False) as file:
+        if not {"a", "u", "checksum", "settings"} <= set(file.files):
+            raise _unreadable(path, "it was not written by xdops")
+        return str(file["settings"]), {name: file[name] for name in ("a", "u")}, file["checksum"]
+
+
+def _view(path: Path, name: str) -> np.ndarray:
+    with h5py.File(path, "r") as file:
+        item = file[name]
+        return np.memmap(path, item.dtype, "c", item.id.get_offset(), item.shape)
+
+
+def _checksum(a: np.ndarray, u: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(u).data, zlib.crc32(np.ascontiguousarray(a).data))
+
+
+def _same(path: Path, written: str, asked: str) -> None:
+    """The file's description against the one that is asked for, difference by difference."""
+    here, there = _flat(json.loads(asked)), _flat(json.loads(written))
+    names = [name for name in here | there if here.get(name) != there.get(name)]
+    if names:
+        different = ", ".join(f"{name} {there.get(name)} (asked: {here.get(name)})" for name in names)
+        raise XDError(
+            f"{path}, which holds {different}", "a file of the same settings, or none", "another name, or remove the file"
+        )
+
+
+def _flat(description: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": description["kind"], "format": description["format"], **description["settings"]}
+
+
+def _check_finite(a: np.ndarray, u: np.ndarray, start: int) -> None:
+    for name, values in (("a", a), ("u", u)):
+        good = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        if not good.all():
+            raise XDError(
+                f"{name} of sample {start + int(good.argmin())}, which is not finite",
+                "a solution that stays bounded",
+                "a smaller step, a larger viscosity, or a finer grid",
+            )
+
+
+def _unreadable(path: Path, why: str) -> XDError:
+    return XDError(f"{path}: {why}", "a whole file that xdops data wrote", "remove it, and it will be made again")
+
+
+@contextmanager
+def _foreign_files(path: Path) -> Iterator[None]:
+    """Damaged and foreign files fail in as many ways as there are parsers; all of them mean the same to the user."""
+    try:
+        yield
+    except XDError:
+        raise
+    except Exception as error:
+        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _renamed(path: Path) -> Iterator[Path]:
+    """A new file that becomes `path` when it is written and on the disk."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        yield new
+        with open(new, "r+b") as raw:
+            os.fsync(raw.fileno())
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time makes a file; others wait for it. (Where the system has no such locks, do not start two.)"""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    while True:
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not lock.exists() or not os.path.samestat(os.fstat(file.fileno()), os.stat(lock)):
+                continue  # the one before has removed it
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """What a user can do about a disk that refuses to write."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise XDError(
+                f"a full disk: {path} could not be written",
+                "room for all samples; what is finished is kept",
+                "make room, then the same again: it goes on where it stopped",
+            ) from error
+        raise XDError(
+            f"{path}, which could not be written ({error.strerror or error})", "a folder that can be written to", "another place"
+        ) from error
