@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from xdops import XDConfig, XDOperation, convert_, revert_
+from xdops.backbones import build_backbone
 from xdops.backbones.lenet import LeNet
 from xdops.backbones.request import Request
 from xdops.backbones.resnet import SHORTCUTS, ResNet20, ResNetBlock
@@ -65,6 +66,11 @@ def test_networks_have_the_published_number_of_parameters(build: Callable[[Reque
     assert parameters(network) == count
     convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d) and m.kernel_size != (1, 1)]
     assert len(convolutions) == {LeNet: 2, ResNet20: 19, WideResNet: 37}[build]
+
+
+@pytest.mark.parametrize(("name", "build"), [("lenet", LeNet), ("resnet20", ResNet20), ("wrn-40-4", WideResNet)])
+def test_networks_are_found_by_name(name: str, build: type[nn.Module]) -> None:
+    assert type(build_backbone(name, CIFAR, seed=0)) is build
 
 
 @pytest.mark.parametrize("spatial", [(20,), (17, 19), (16, 16, 16)], ids=str)

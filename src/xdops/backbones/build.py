@@ -10,10 +10,13 @@ import torch
 from torch import nn
 
 from xdops.backbones.fno import operator_fno
+from xdops.backbones.lenet import LeNet
 from xdops.backbones.operator import operator_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.residual import ResidualCNN
+from xdops.backbones.resnet import ResNet20
 from xdops.backbones.small import SmallCNN
+from xdops.backbones.wide_resnet import WideResNet
 from xdops.errors import XDError
 
 Builder = Callable[[Request], nn.Module]
@@ -24,6 +27,9 @@ NAMED: dict[str, Builder] = {
     "operator": operator_cnn,
     "cnn": operator_cnn,  # its name beside the FNO
     "fno": operator_fno,
+    "lenet": LeNet,
+    "resnet20": ResNet20,
+    "wrn-40-4": WideResNet,
 }
 DEFAULT = {"classification": "residual", "regression": "residual", "dense": "operator"}
 HINT = "def build(request): ... returning an nn.Module, with request.in_channels, .outputs, .spatial, .kind"
