@@ -61,12 +61,12 @@ def make_burgers(settings: BurgersSettings, indices: range) -> tuple[np.ndarray,
             raise XDError(
                 f"viscosity {settings.viscosity} on a period of {settings.period:g}: the solution has fronts too thin to resolve",
                 f"a solution that {LAST_SIZE} points resolve",
-                "a larger viscosity, or a shorter time",
+                "a larger viscosity, or another time",
             )
         fields = _resample(start[left], size)
         solutions, tails = _solve(fields, settings.viscosity, settings.time, settings.period, settings.steps)
         done = tails < RESOLVED
-        end[left[done]] = _resample(solutions[done], settings.size)
+        end[left[done]] = _at_points(solutions, settings.size)[done]
         left = left[~done]
         size *= 2
     return shown.float().numpy(), end.float().numpy()
@@ -137,6 +137,12 @@ def _resample(u: Tensor, size: int) -> Tensor:
     grid = u.shape[-1]
     spectrum = torch.fft.rfft(u, norm="forward")[..., : min(grid, size) // 2]
     return torch.fft.irfft(spectrum, n=size, norm="forward")
+
+
+def _at_points(u: Tensor, size: int) -> Tensor:
+    """The Fourier series' values at `size` points, every mode included."""
+    every = math.ceil(u.shape[-1] / size)
+    return _resample(u, size * every)[..., ::every]
 
 
 def _check_equation(viscosity: float, time: float, period: float, steps: int | None) -> None:

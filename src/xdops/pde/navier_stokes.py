@@ -97,14 +97,14 @@ def published_forcing(size: int) -> Tensor:  # (size, size)
 def stable_step(w: Tensor) -> float:  # (B, n, n)
     """The longest stable step for these flows as they are now. Forcing makes them faster: leave a margin."""
     check_field("vorticity", w, dims=2)
-    space = _Space(w.shape[-1], w.dtype)
+    space = _Space(w.shape[0], w.shape[1], w.dtype)
     return space.stable_step(space.velocity(space.spectrum(w)))
 
 
 class _Space:
     """The torus' Fourier modes on one grid: rows k_x of both signs, columns 0 <= k_y <= cutoff; rows beyond the cutoff stay 0."""
 
-    def __init__(self, grid: int, dtype: torch.dtype) -> None:
+    def __init__(self, batch: int, grid: int, dtype: torch.dtype) -> None:
         self.grid, self.cutoff = grid, (grid - 1) // 3
         kx = 2 * math.pi * torch.fft.fftfreq(grid, 1 / grid, dtype=torch.float64)[:, None]
         ky = 2 * math.pi * torch.arange(self.cutoff + 1, dtype=torch.float64)
@@ -114,6 +114,8 @@ class _Space:
         self.curl = (torch.stack([ky * inverse, -kx * inverse])[:, None] * 1j).to(
             torch.complex64 if dtype == torch.float32 else torch.complex128
         )
+        self.padded = self.curl.new_zeros(2, batch, grid, grid // 2 + 1)  # written anew by every call, to spare fresh memory
+        self.products = self.laplacian.new_empty(2, batch, grid, grid)
         self.uv, self.difference = (kx**2 - ky**2).to(dtype) * self.kept, (kx * ky).to(dtype) * self.kept
 
     def spectrum(self, values: Tensor) -> Tensor:
@@ -124,12 +126,18 @@ class _Space:
 
     def velocity(self, vorticity: Tensor) -> Tensor:  # (B, n, cutoff+1) -> (2, B, n, n)
         """(u, v) = (psi_y, -psi_x), where -Laplace psi = w."""
-        return self.values(self.curl * vorticity)
+        kept = self.padded[..., : self.cutoff + 1]
+        torch.mul(self.curl, vorticity, out=kept)
+        kept.copy_(torch.fft.ifft(kept, dim=-2))
+        return torch.fft.irfft(self.padded, n=self.grid)
 
     def advection(self, velocity: Tensor) -> Tensor:
         """-(d_xx - d_yy)(uv) - d_xy(v^2 - u^2)"""
         u, v = velocity
-        return self.uv * self._modes(u * v) + self.difference * self._modes((v - u) * (v + u))
+        torch.mul(u, v, out=self.products[0])
+        torch.mul(v - u, v + u, out=self.products[1])
+        uv, difference = self._modes(self.products)
+        return uv.mul_(self.uv).add_(difference.mul_(self.difference))
 
     def stable_step(self, velocity: Tensor) -> float:
         fastest = velocity.abs().sum(dim=0).max().item() * 2 * math.pi * self.cutoff
@@ -141,7 +149,7 @@ class _Space:
 
 def _march(w0: Tensor, viscosity: float, time: float, step: float, record_every: float, forcing: Tensor) -> Iterator[Tensor]:
     """The vorticity at every recorded time. An unstable step is refused before or while it does harm."""
-    space = _Space(w0.shape[-1], w0.dtype)
+    space = _Space(w0.shape[0], w0.shape[1], w0.dtype)
     push = space.spectrum(forcing)
     implicit = [viscosity * space.laplacian * step * (now + before) / 2 for now, before in STAGES]
     decay = [(1 - half) / (1 + half) for half in implicit]
@@ -169,7 +177,11 @@ def _march(w0: Tensor, viscosity: float, time: float, step: float, record_every:
 def _check_step(step: float, bound: float, last_bound: float, now: float) -> float:
     if step <= bound:
         return bound
-    known = bound if math.isfinite(bound) else last_bound
+    known = bound if bound > 0 else last_bound  # after an overflow: what it was before
+    if known == math.inf:
+        raise XDError(
+            "vorticity beyond the range of its precision", "velocities that are finite", "smaller fields, or double precision"
+        )
     raise XDError(
         f"a step of {step:g} in time, unstable for these flows at t = {now:g}",
         f"at most {known:.3g}, the stable bound at their speed on this grid",
