@@ -271,3 +271,17 @@ def test_parameter_free_operations_can_learn_to_use_their_weights():
 def test_bad_arguments_are_named(make, message):
     with pytest.raises(XDError, match=message):
         make()
+
+
+@pytest.mark.parametrize("size", [(12,), (6, 8), (4, 4, 6)])
+def test_a_skip_can_learn_to_use_its_weights_in_every_number_of_dimensions(size: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    op = named.skip(2, size, kernel_size=3, dtype=torch.float64)
+    x, target = torch.randn(4, 2, *size, dtype=torch.float64), torch.randn(4, 2, *size, dtype=torch.float64)
+    optimizer = torch.optim.Adam(op.parameters(), 1e-2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (op(x) - target).square().mean().backward()
+        optimizer.step()
+    assert op.weight.grad is not None
+    assert op.weight.grad.abs().max() > 0

@@ -81,7 +81,8 @@ class Search:
     """The seed of that split."""
 
     backbone: MaybeText = None
-    """auto (by kind), residual, small, operator, or package.module:function, called with one argument that has .in_channels,
+    """auto (by kind), residual, small, operator, cnn, fno, lenet, resnet20, wrn-40-4, or package.module:function, called with one
+    argument that has .in_channels,
     .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
     lr: MaybeFloat = None
     """Step size of the weights: Adam, with a cosine down to zero."""

@@ -105,13 +105,18 @@ def parameter_free(
     dtype: torch.dtype | None,
     row_scales: Sequence[Tensor] | None = None,
 ) -> XDOperation:
-    """L = 0 and C = I: b alone acts. L is a convolution's with its rows scaled by 0, from where it can still learn."""
+    """L = 0 and C = I: b alone acts.
+
+    L is a convolution's with the rows of its first matrix scaled by 0: from there it can learn, while a Kronecker product of several
+    zero matrices has no gradient in any of them.
+    """
     weight = initial_weight(channels, channels, per_dimension(kernel_size, len(axes), "kernel_size"), dtype)
     M = [fourier_in(axis.size) for axis in axes]
     K = [m.adjoint() for m in M]
     if row_scales is not None:
         K = [k.scale_rows(scale) for k, scale in zip(K, row_scales, strict=True)]
-    L = [m.conj().scale_rows(torch.zeros(m.n)) for m in M]
+    L = [m.conj() for m in M]
+    L[0] = L[0].scale_rows(torch.zeros(axes[0].size))
     K, L, M = (in_dtype(matrices, weight.dtype) for matrices in (K, L, M))
     return XDOperation(axes, weight, K, L, M, b=to_pairs(b).to(weight.dtype), C=to_pairs(torch.eye(channels, dtype=weight.dtype)))
 
