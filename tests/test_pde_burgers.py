@@ -179,6 +179,7 @@ def test_samples_outside_the_settings_are_refused() -> None:
         (torch.zeros(64, dtype=torch.float64), "shape"),
         (torch.zeros(2, 63, dtype=torch.float64), "even"),
         (torch.zeros(2, 64, dtype=torch.int64), "real"),
+        (torch.zeros(2, 64, dtype=torch.bfloat16), "float32 or float64"),
     ],
 )
 def test_bad_fields_are_refused(fields, named) -> None:

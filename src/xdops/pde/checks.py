@@ -38,10 +38,11 @@ def check_indices(indices: range, samples: int) -> None:
 
 def check_field(name: str, field: Tensor, dims: int) -> None:
     """A batch of real fields on a grid, all of them finite."""
-    if field.ndim != dims + 1 or not field.is_floating_point() or any(n != field.shape[-1] for n in field.shape[1:]):
+    real = field.dtype in (torch.float32, torch.float64)
+    if not real or field.ndim != dims + 1 or any(n != field.shape[-1] for n in field.shape[1:]):
         raise XDError(
             f"{name} of shape {tuple(field.shape)} and type {field.dtype}",
-            f"real fields of shape (batch{', n' * dims})",
+            f"real fields, float32 or float64, of shape (batch{', n' * dims})",
             "u[None] for a single field",
         )
     check_even("grid size", field.shape[-1])
