@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from xdops import XDError, XDOperation
-from xdops.operations import chains, mixing, named, release_scratch, scratch, spectral
+from xdops import XDOperation
+from xdops.operations import chains, mixing, release_scratch, scratch, spectral
 from xdops.operations.evaluate import problem
+from xdops.operations.fourier import SpectralConv, from_spectral_conv
 from xdops.operations.plan import PLANNERS, possible_plans
 
 FORMS = [name for name in PLANNERS if name not in ("source", "definition")]
@@ -143,13 +144,51 @@ def test_only_wanted_gradients_are_computed():
                 assert (p.grad is None) == (name[0] in frozen)
 
 
-def test_complex_filters_are_evaluated_by_the_definition():
-    op = named.fno_complex(2, 2, modes=4, input_size=16)
-    x = torch.randn(2, 2, 16)
-    assert op.plan_for(x).form == "definition"
+def with_complex_filters(size: tuple[int, ...], modes: tuple[int, ...], depth: int) -> XDOperation:
+    """Complex filters at scattered columns of L, of an architecture that has moved far from its start."""
+    op = from_spectral_conv(SpectralConv(2, 3, modes, dtype=torch.float64), size, depth, b="trained", C="trained")
+    op.source = None
+    with torch.no_grad():
+        for p in op.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    return op
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize(("size", "modes"), [((24,), (5,)), ((23,), (5,)), ((8, 12), (3, 2)), ((4, 3, 6), (2, 1, 3))])
+def test_complex_filters_agree_with_the_staged_definition_in_every_form(size: tuple[int, ...], modes: tuple[int, ...], depth: int):
+    op = with_complex_filters(size, modes, depth)
+    x = torch.randn(3, 2, *size, dtype=torch.float64)
+    expected = values_and_gradients(op, x, "staged")
+    forms = [form for form in possible_plans(problem(op, x, as_source=False)) if form in FORMS]
+    assert "spectral" in forms
+    assert "taps" not in forms
+    for form in forms:
+        assert_same(values_and_gradients(op, x, form), expected)
+    op.plan = "auto"
+    assert op.plan_for(x).form in forms
+    op.merge()
+    with torch.no_grad():
+        assert_same([op(x)], expected[:1])
+
+
+@pytest.mark.parametrize(("size", "modes"), [((12,), (3,)), ((6, 4), (2, 2))])
+def test_complex_filters_may_be_chunked_and_have_second_derivatives(monkeypatch, size: tuple[int, ...], modes: tuple[int, ...]):
+    op = with_complex_filters(size, modes, 1)
+    x = torch.randn(3, 2, *size, dtype=torch.float64, requires_grad=True)
+    expected = values_and_gradients(op, x, "staged")
+    parameters = [x, *op.parameters()]
+
+    def gradients(evaluate):
+        first = torch.autograd.grad(evaluate(x).pow(3).sum(), parameters, create_graph=True)
+        return torch.autograd.grad(sum(g.square().sum() for g in first), parameters)
+
     op.plan = "spectral"
-    with pytest.raises(XDError, match="definition"):
-        op(x)
+    assert_same(list(gradients(op)), list(gradients(lambda x: op.evaluate(x, "staged"))))
+    monkeypatch.setattr(mixing, "WHOLE", 0)
+    monkeypatch.setattr(mixing, "CHUNK", 1)
+    monkeypatch.setattr(spectral, "KEEP", 0)
+    assert_same(values_and_gradients(op, x, "spectral"), expected)
 
 
 def test_chains_rotate_digits_through_memory_without_changing_the_matrix():

@@ -11,6 +11,7 @@ from torch.nn.utils import parametrize
 
 from test_convert_networks import CASES, network, run, train_step
 from xdops import XDConfig, XDError, XDOperation, arch_parameters, novelty, revert_, weight_parameters
+from xdops.operations.fourier import SpectralConv
 from xdops.spaces import OPERATIONS, SPACES, DartsEdge, SpaceSettings, apply, darts_
 
 #: Networks in which every layer is an operation of the set, or none can be an edge.
@@ -236,3 +237,8 @@ def test_layers_that_cannot_be_an_edge_say_why():
         assert reason in report.left_alone[0].why
         assert not any(isinstance(m, DartsEdge) for m in model.modules())
     assert parametrize.is_parametrized(model[0], "weight")
+
+
+def test_a_fourier_layer_is_left_alone_since_nothing_in_the_set_is_like_it():
+    report = darts_(nn.Sequential(SpectralConv(1, 1, (2,))), torch.randn(2, 1, 8))
+    assert [row.why for row in report.left_alone] == ["the DARTS set has no Fourier layer"]

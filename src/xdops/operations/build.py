@@ -52,6 +52,12 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
     return [m for m in made if m is not None]
 
 
+def some_columns(matrix: KMatrix, columns: Tensor) -> Tensor:
+    """(2, n, count): these columns alone, as what the matrix makes of unit vectors."""
+    units = torch.zeros(len(columns), matrix.n, dtype=matrix.dtype, device=columns.device)
+    return planar(matrix.apply(units.scatter(1, columns[:, None], 1.0)).mT)
+
+
 def _merged_together(matrices: Sequence[KMatrix]) -> Tensor:
     """(2, count, n, n). An increasing butterfly is the transpose of a decreasing one, so one merging serves all."""
     butterflies = [b for layer in zip(*(m.butterflies for m in matrices), strict=True) for b in layer]

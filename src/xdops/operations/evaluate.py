@@ -12,7 +12,7 @@ from torch import Tensor
 from xdops.matrices import KMatrix
 from xdops.operations import taps
 from xdops.operations.axes import Axis
-from xdops.operations.build import Part, chain_layout, chain_stages, dense_matrices
+from xdops.operations.build import Part, chain_layout, chain_stages, dense_matrices, planar, some_columns
 from xdops.operations.definition import output_rows, pad, place
 from xdops.operations.plan import CAUSAL_BLOCK, Plan, Problem
 from xdops.operations.spectral import Layout, Spectral, infer
@@ -31,7 +31,7 @@ class Geometry:
     placed: bool  # inputs are put at their columns first, because they start before column 0
 
 
-def geometry(op: XDOperation, lengths: Sequence[int], kernel: Sequence[int]) -> Geometry:
+def geometry(op: XDOperation, lengths: Sequence[int]) -> Geometry:
     placed = any(a.wraps and m != a.size for a, m in zip(op.axes, lengths, strict=True))
     rows = output_rows(lengths, op.axes)
     columns = []
@@ -41,6 +41,7 @@ def geometry(op: XDOperation, lengths: Sequence[int], kernel: Sequence[int]) -> 
         else:
             columns.append(range(0, (m + sum(axis.padding(m))) * axis.step, axis.step))
     whole = [range(n) for n in op.sizes]
+    kernel = op.sizes if op.places_weight else op.kernel_size
     return Geometry(
         tuple(Part(r, n) for r, n in zip(rows, whole, strict=True)),
         tuple(Part(n, range(k)) for n, k in zip(whole, kernel, strict=True)),
@@ -51,15 +52,14 @@ def geometry(op: XDOperation, lengths: Sequence[int], kernel: Sequence[int]) -> 
 
 def problem(op: XDOperation, x: Tensor, as_source: bool) -> Problem:
     """What planning needs to know about this operation and input; `as_source`: its layer may stand in."""
-    kernel = op.sizes if op.places_weight else op.kernel_size
-    where = geometry(op, x.shape[2:], kernel)
+    where = geometry(op, x.shape[2:])
     grad = torch.is_grad_enabled()
     trained = {name.split(".")[0] for name, p in op.architecture() if p.requires_grad} if grad else set()
     return Problem(
         op.sizes,
         tuple(len(p.columns) for p in where.M),
         tuple(len(p.rows) for p in where.K),
-        kernel,
+        op.sizes if op.places_weight and not op.complex_weight else op.kernel_size,
         x.shape[0],
         op.in_channels,
         op.out_channels,
@@ -111,10 +111,9 @@ class Prepared:
 
     @staticmethod
     def of(op: XDOperation, x: Tensor, plan: Plan, dtype: torch.dtype, merged: bool = False) -> Prepared:
-        w = op.filters.to(dtype)
-        where = geometry(op, x.shape[2:], w.shape[2:])
+        where = geometry(op, x.shape[2:])
         make = _taps if plan.form == "taps" else _spectral
-        return Prepared(op.axes, op.padding_mode, where.placed, dtype, make(op, w, where, plan, dtype, merged))
+        return Prepared(op.axes, op.padding_mode, where.placed, dtype, make(op, where, plan, dtype, merged))
 
     def __call__(self, x: Tensor) -> Tensor:
         lengths = x.shape[2:]
@@ -174,18 +173,19 @@ def _planar_b_C(op: XDOperation, dtype: torch.dtype) -> tuple[Tensor | None, Ten
     return b, C
 
 
-def _spectral(
-    op: XDOperation, w: Tensor, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool
-) -> Callable[[Tensor], Tensor]:
+def _spectral(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
     """Dense or grouped K and M, dense L."""
+    w = planar(op.unplaced_filters).to(dtype) if op.complex_weight else op.unplaced_filters.to(dtype)
     names = [(name, i) for name in "KLM" for i in range(len(op.sizes))]
     matrices = {(name, i): m for name in "KLM" for i, m in enumerate(_matrices(op, name))}
     parts = {(name, i): getattr(where, name)[i] for name, i in names}
     chained = {key for key in names if key[0] != "L" and plan.grouping[key[1]] is not None}
-    dense = [key for key in names if key not in chained]
+    chosen = {("L", i): columns for i, columns in enumerate(op.weight_columns)}
+    dense = [key for key in names if key not in chained and key not in chosen]
     tensors = {
         key: [t] for key, t in zip(dense, dense_matrices([matrices[k] for k in dense], [parts[k] for k in dense]), strict=True)
     }
+    tensors |= {key: [some_columns(matrices[key], columns)] for key, columns in chosen.items()}
     layouts = {}
     for key in chained:
         grouping = plan.grouping[key[1]]
@@ -201,9 +201,9 @@ def _spectral(
     return lambda x: Spectral.apply(x, w, b, C, layout, *flat)
 
 
-def _taps(op: XDOperation, w: Tensor, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
+def _taps(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
     """A matrix per tap; in one dimension b is one tap more and complex gates double the taps."""
-    dims, groups = len(op.sizes), op.groups
+    w, dims, groups = op.filters.to(dtype), len(op.sizes), op.groups
     all_parts = [*where.K, *where.L, *where.M]
     tensors = dense_matrices([m for name in "KLM" for m in _matrices(op, name)], all_parts)
     tensors = [t.to(dtype) for t in tensors]

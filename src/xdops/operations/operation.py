@@ -153,16 +153,23 @@ class XDOperation(nn.Module):
     @property
     def filters(self) -> Tensor:
         """The weights as (c_out, c_in/groups, k...), complex if they are, and placed where L expects them."""
+        w = self.unplaced_filters
+        for i, columns in enumerate(self.weight_columns):
+            w = w.new_zeros(*w.shape[: 2 + i], self.sizes[i], *w.shape[3 + i :]).index_copy(2 + i, columns, w)
+        return w
+
+    @property
+    def unplaced_filters(self) -> Tensor:
+        """The same with only the taps that there are, which stand for `weight_columns` of L if these are given."""
         w: Tensor = self.weight
         if self.transposed_weight:
             w = w.unflatten(0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
-        if self.complex_weight:
-            w = to_complex(w)
-        if self.places_weight:
-            for i, n in enumerate(self.sizes):
-                columns: Tensor = getattr(self, f"weight_columns_{i}")
-                w = w.new_zeros(*w.shape[: 2 + i], n, *w.shape[3 + i :]).index_copy(2 + i, columns, w)
-        return w
+        return to_complex(w) if self.complex_weight else w
+
+    @property
+    def weight_columns(self) -> list[Tensor]:
+        """Per dimension the columns of L that the taps meet; empty where these are the first ones."""
+        return [getattr(self, f"weight_columns_{i}") for i in range(len(self.axes))] if self.places_weight else []
 
     def matrix(self, name: str) -> Kronecker:
         """K, L or M as it is now."""

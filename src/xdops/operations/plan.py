@@ -85,7 +85,7 @@ class Plan:
 
 def _spectral(p: Problem, groups: int, rates: Rates) -> Plan | None:
     """Dense matrices per dimension (groups 1), or K and M in two or three groups."""
-    if p.complex_weight or p.causal:
+    if p.causal:
         return None
     grouping: list[tuple[int, ...] | None] = []
     for radices in p.radices:
@@ -130,7 +130,7 @@ def _spectral(p: Problem, groups: int, rates: Rates) -> Plan | None:
                 most = max(most, 8 * n * columns)
     pairs = p.c_out * p.c_in / p.groups
     mixing = 8.0 * p.points * p.batch * pairs
-    filters = 4.0 * p.points * pairs * p.kernel[0] * (1 if len(p.sizes) == 1 else 2)
+    filters = 4.0 * p.points * pairs * p.kernel[0] * (2 if p.complex_weight or len(p.sizes) > 1 else 1)
     small = 1 / (1 / p.batch + 1 / (p.c_in / p.groups) + 1 / (p.c_out / p.groups))
     flops += (passes + (1 if p.train_arch else 0)) * mixing + 2 * passes * filters
     seconds += (passes + (1 if p.train_arch else 0)) * rates.product(mixing, 2 * small)

@@ -58,9 +58,9 @@ class Layout:
 
 
 class Spectral(torch.autograd.Function):
-    """Re(K diag(C (L w + b)) M x) for x (batch, c_in, m...) and w (c_out, c_in/g, k...).
+    """Re(K diag(C (L w + b)) M x) for x (batch, c_in, m...) and w (c_out, c_in/g, k...), or (2, c_out, c_in/g, k...) if complex.
 
-    All complex tensors are planar: b (2, n...), C (2, g, c_out/g, c_in/g), and the tensors of K, L and M, cut to the rows and
+    All complex tensors are planar: w, b (2, n...), C (2, g, c_out/g, c_in/g), and the tensors of K, L and M, cut to the rows and
     columns in use: (2, rows, columns) for a dense matrix, its stages for a chain.
     """
 
@@ -69,9 +69,9 @@ class Spectral(torch.autograd.Function):
         K, L, M = layout.transforms(tensors, [False] * len(tensors))
         x = x.contiguous()
         filters, _ = _filters(w, L, b, C, layout.groups)
-        y = x.new_empty(x.shape[0], w.shape[0], *(A.rows for A in K))
+        y = x.new_empty(x.shape[0], filters.c_out * layout.groups, *(A.rows for A in K))
         ctx.leases = []
-        few = _points(filters) * x.shape[0] * (x.shape[1] + w.shape[0]) <= KEEP
+        few = _points(filters) * x.shape[0] * (x.shape[1] + y.shape[1]) <= KEEP
         keep = few and any(ctx.needs_input_grad) and not torch.compiler.is_compiling()
         for rows in _batch_parts(x.shape[0], filters):
             kept_x = kept_y = None
@@ -109,11 +109,11 @@ class Spectral(torch.autograd.Function):
             else:
                 y_seen = [x_hat] * len(K)  # not looked at
             g = transforms.leave_backward(grads[0][rows], y_seen, K, "g")
-            g = group_first(g.view(2, K[0].columns, -1, rows.stop - rows.start, w.shape[0]), groups)
+            g = group_first(g.view(2, K[0].columns, -1, rows.stop - rows.start, filters.c_out * groups), groups)
             grad_x_hat = _mixing_gradients(g, x_hat, filters, collected)
             if x_seen is None:
-                x_seen = transforms.enter_seen(x[rows], M, "x")
-            out = None if grad_x is None else grad_x[rows]
+                x_seen = transforms.enter_seen(_flat(x[rows]), M, "x")
+            out = None if grad_x is None else _flat(grad_x[rows])
             transforms.enter_backward(group_last(grad_x_hat, groups), x_seen, M, out, "x")
         collected.finish()
         grad_w = _filters_backward(collected, filters_seen, L, need_w)
@@ -136,13 +136,17 @@ def infer(w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layout, *tensor
 
     def run(x: Tensor) -> Tensor:
         x = x.contiguous()
-        y = x.new_empty(x.shape[0], w.shape[0], *(A.rows for A in K))
+        y = x.new_empty(x.shape[0], filters.c_out * layout.groups, *(A.rows for A in K))
         for rows in _batch_parts(x.shape[0], filters):
             y_hat = _mixed(_transformed_input(x[rows], M, layout.groups)[0], filters)
             transforms.leave(group_last(y_hat, layout.groups), K, y[rows], "y")
         return y
 
     return run
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.view(-1, x.shape[-1])
 
 
 def _wanted(row: Sequence[Transform]) -> bool:
@@ -164,7 +168,7 @@ def _points(filters: Filters) -> int:
 
 def _transformed_input(x: Tensor, M: Sequence[Transform], groups: int, out: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
     """(2, n_1, rest, batch, c_in/g), in scratch memory or in out, and what every transform saw."""
-    t, seen = transforms.enter(x, M, "x", out if groups == 1 else None)
+    t, seen = transforms.enter(_flat(x), M, "x", out if groups == 1 else None)
     x_hat = group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups)
     return (x_hat if out is None or groups == 1 else out.copy_(x_hat)), seen
 
@@ -191,27 +195,28 @@ def _mixing_gradients(g: Tensor, x_hat: Tensor, filters: Filters, collected: Fil
 
 def _filters(w: Tensor, L: Sequence[Transform], b: Tensor | None, C: Tensor | None, groups: int) -> tuple[Filters, list[Tensor]]:
     """All dimensions of the filters but the first into the domain, taps of the first in front; and what every transform saw."""
-    k = w.shape[2]
+    c_out, c_in, k = w.shape[-2 - len(L) :][:3]
+    w = w.reshape(2, -1, w.shape[-1]) if w.dim() == 3 + len(L) else w.reshape(-1, w.shape[-1])
     seen: list[Tensor] = []
     if len(L) == 1:
-        partial = w.reshape(-1, k).t().contiguous()
+        partial = w.mT.contiguous()
     else:
         t, seen = transforms.enter(w, L[1:], "w")
         partial = t.view(2, -1, k).mT.contiguous()
     first = L[0]
     assert isinstance(first, Dense)
     grid_b = None if b is None else b.reshape(2, b.shape[1], -1)
-    return Filters(first.A, partial, grid_b, C, groups, w.shape[0] // groups, w.shape[1]), seen
+    return Filters(first.A, partial, grid_b, C, groups, c_out // groups, c_in), seen
 
 
 def _filters_backward(collected: FilterGradients, seen: list[Tensor], L: Sequence[Transform], need_w: bool) -> Tensor | None:
-    """The gradient of the filters, as (..., k_N); those of L are left with L."""
+    """The gradient of the filters, shaped as they entered; those of L are left with L."""
     L[0].grads = [collected.L]
     g = collected.partial
     if g is None:
         return None
     if len(L) == 1:
-        return g.t()
+        return g.mT
     out = g.new_empty(seen[-1].shape) if need_w else None
     transforms.enter_backward(g.mT.contiguous(), seen, L[1:], out, "w")
     return out
@@ -224,14 +229,15 @@ def plain(x: Tensor, w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layo
         for row in layout.transforms(tensors, [False] * len(tensors))
     )
     groups = layout.groups
-    x_hat, w_hat = torch.complex(x, torch.zeros_like(x)), torch.complex(w, torch.zeros_like(w))
+    x_hat = torch.complex(x, torch.zeros_like(x))
+    w_hat = torch.complex(w[0], w[1]) if w.dim() == 3 + len(K) else torch.complex(w, torch.zeros_like(w))
     for i in range(len(K)):
         x_hat = _apply(M[i], x_hat, 2 + i)
         w_hat = _apply(L[i], w_hat, 2 + i)
     if b is not None:
         w_hat = w_hat + torch.complex(b[0], b[1])
     if C is not None:
-        w_hat = w_hat * torch.complex(C[0], C[1]).flatten(0, 1).reshape(*w.shape[:2], *(1 for _ in K))
+        w_hat = w_hat * torch.complex(C[0], C[1]).flatten(0, 1).reshape(*w_hat.shape[:2], *(1 for _ in K))
     x_hat, w_hat = x_hat.unflatten(1, (groups, -1)).flatten(3), w_hat.unflatten(0, (groups, -1)).flatten(3)
     y = torch.einsum("goip,bgip->bgop", w_hat, x_hat).flatten(1, 2).unflatten(-1, [A.shape[1] for A in K])
     for i in range(len(K)):

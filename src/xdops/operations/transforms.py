@@ -116,8 +116,11 @@ def _transposed_product(A: Tensor, y: Tensor, out: Tensor) -> None:
 
 
 def enter(x: Tensor, transforms: Sequence[Transform], role: str, out: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
-    """x (lead..., m_1..m_N) real -> (2, n_1, rest) = (2, n_1..n_N, lead...) flattened, and what every transform saw."""
-    seen: list[Tensor] = [x.reshape(-1, x.shape[-1])]
+    """x (lead..., m_1..m_N) -> (2, n_1, rest) = (2, n_1..n_N, lead...) flattened, and what every transform saw.
+
+    x comes as (q, m_N) if it is real, as (2, q, m_N) if it is complex.
+    """
+    seen: list[Tensor] = [x]
     for i in range(len(transforms) - 1, -1, -1):
         t = transforms[i].enter(seen[0], f"{role} enter {i + 1}", out if i == 0 else None)
         if i > 0:
@@ -127,7 +130,7 @@ def enter(x: Tensor, transforms: Sequence[Transform], role: str, out: Tensor | N
 
 def enter_seen(x: Tensor, transforms: Sequence[Transform], role: str) -> list[Tensor]:
     """What every transform of `enter` sees, without the last result."""
-    seen: list[Tensor] = [x.reshape(-1, x.shape[-1])]
+    seen: list[Tensor] = [x]
     for i in range(len(transforms) - 2, -1, -1):
         t = transforms[i + 1].enter(seen[0], f"{role} enter {i + 2}")
         seen.insert(0, t.view(2, -1, transforms[i].columns))
@@ -152,14 +155,11 @@ def leave(y: Tensor, transforms: Sequence[Transform], out: Tensor, role: str) ->
 
 
 def enter_backward(g: Tensor, seen: Sequence[Tensor], transforms: Sequence[Transform], out: Tensor | None, role: str) -> None:
-    """From g (2, n_1, rest) and what was seen: collects the transforms' gradients and writes x's into out."""
+    """From g (2, n_1, rest) and what was seen: collects the transforms' gradients and writes x's, shaped as x came, into out."""
     for i, transform in enumerate(transforms):
         g = g.reshape(2, transform.rows, -1)
         last = i == len(transforms) - 1
-        if last:
-            into = None if out is None else out.view(-1, out.shape[-1])
-        else:
-            into = scratch(f"{role} back {i}", (2, g.shape[2], transform.columns), g)
+        into = out if last else scratch(f"{role} back {i}", (2, g.shape[2], transform.columns), g)
         transform.enter_backward(g, seen[i], into, f"{role} back {i}")
         if into is not None:
             g = into

@@ -60,9 +60,10 @@ def dense_operations(operation: XDOperation, inputs: Sequence[int]) -> list[Dens
             taps = operation.kernel_size[i]
             rows = torch.arange(axis.out(m)) * axis.stride
             columns = torch.arange(m) * axis.step
+            L = L[:, operation.weight_columns[i]] if operation.places_weight else L[:, :taps]
             w = torch.full((taps,), 1 / taps, dtype=L.dtype)
-            A = ((K * (L[:, :taps] @ w)) @ M)[rows % axis.size][:, columns % axis.size]
-            found.append(DenseOperation(A.numpy(), K.abs().numpy(), L[:, :taps].abs().numpy(), M.abs().numpy()))
+            A = ((K * (L @ w)) @ M)[rows % axis.size][:, columns % axis.size]
+            found.append(DenseOperation(A.numpy(), K.abs().numpy(), L.abs().numpy(), M.abs().numpy()))
     return found
 
 

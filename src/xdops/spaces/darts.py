@@ -85,8 +85,8 @@ def mixture(own: str, perturb: float) -> Tensor:
 def build(candidate: Candidate, perturb: float) -> Built:
     """The edge of one layer."""
     module, config, kind = candidate.module, candidate.config, candidate.kind
-    if kind == "transposed":
-        raise LeaveAlone("the DARTS set has no transposed convolution")
+    if kind in ("transposed", "fourier"):
+        raise LeaveAlone(f"the DARTS set has no {'transposed convolution' if kind == 'transposed' else 'Fourier layer'}")
     if kind == "conv" and (candidate.tied or is_computed(module)):
         raise LeaveAlone("its weight is shared or computed, and cannot be part of a larger kernel")
     source: Any = source_of(candidate, grow=False)
