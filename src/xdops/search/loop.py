@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from xdops.convert import novelty
-from xdops.search.batches import Step, share, steps_of_epoch
+from xdops.search.batches import Step, share, step_count, steps_of_epoch
 from xdops.search.checkpoint import Checkpoint
 from xdops.search.distributed import parallel, total, unsynchronised
 from xdops.search.evaluate import cast, evaluate, predict
@@ -147,8 +147,16 @@ class Loop:
             loss = problem.loss(predict(fabric, self._forward, x, settings), cast(fabric, problem.train.y[batch[part]], settings))
             if loss.dim():
                 raise TypeError(f"the problem's loss gave a tensor of shape {tuple(loss.shape)}, it must be a scalar")
-            fabric.backward(loss * (scale * fabric.world_size))
+            fabric.backward(loss * (scale * fabric.world_size) + self._penalty() / len(step.batches))
         return float(loss.detach()) * examples if examples else 0.0
+
+    def _penalty(self) -> Tensor | float:
+        """The same on every process, whose mean the parallel backward pass takes."""
+        penalty, position = self.problem.penalty, self.position
+        if penalty is None or self.settings.frozen(position.epoch):
+            return 0.0
+        in_epoch = position.step / step_count(len(self.problem.train), self.settings)
+        return penalty(self.network, (position.epoch + in_epoch) / self.settings.epochs)
 
     def _clip(self) -> None:
         for name, group in self.parameters.active():

@@ -3,10 +3,10 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from xdops.errors import XDError
 
@@ -51,12 +51,25 @@ class Metric:
         return new > old if self.higher_is_better else new < old
 
 
+class Penalty(Protocol):
+    """A loss on the network itself, added to that on the data."""
+
+    def __call__(self, network: nn.Module, progress: float) -> Tensor:
+        """A scalar; progress from 0 to 1 through all of training, for what is annealed."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data that tells it from another, part of the run's identity."""
+        ...
+
+
 @dataclass(frozen=True)
 class Problem:
     """Data, loss and metric of one task.
 
     loss(prediction, y) -> a scalar: the mean over the batch's examples, or their sum when reduction is "sum" (the PDE tasks).
     augment(x, generator) -> x: applied to training inputs only, drawing all its randomness from the generator.
+    penalty(network, progress) -> a scalar: added once per step while the architecture learns, and not to recorded losses.
     """
 
     train: Split
@@ -66,14 +79,16 @@ class Problem:
     metric: Metric
     augment: Callable[[Tensor, Generator], Tensor] | None = None
     reduction: Literal["mean", "sum"] = "mean"
+    penalty: Penalty | None = None
 
     def __post_init__(self) -> None:
         if self.reduction not in ("mean", "sum"):
             raise XDError(f"reduction={self.reduction!r}", "'mean' or 'sum'", "reduction='mean'")
 
     def signature(self) -> dict[str, Any]:
-        """What tells this problem's data from another's."""
-        return {name: getattr(self, name).signature() for name in ("train", "validation", "test")}
+        """What tells this problem's data, and its penalty, from another's."""
+        data = {name: getattr(self, name).signature() for name in ("train", "validation", "test")}
+        return data if self.penalty is None else data | {"penalty": self.penalty.to_dict()}
 
 
 def _crc32(tensor: Tensor) -> int:
