@@ -4,7 +4,8 @@ Lift to `width` channels, four layers of [operation + 1x1 convolution, batch nor
 project to the outputs. The operation is a circular convolution without bias; other operations plug in as `make_operation`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -22,11 +23,13 @@ PROJECTION = 128
 MakeOperation = Callable[[int, int, tuple[int, ...]], nn.Module]
 
 
-def circular_convolution(kernel: int) -> MakeOperation:
-    """Layers whose operation is a circular convolution of this odd size, without bias."""
+def circular_convolution(kernel: int | Sequence[int]) -> MakeOperation:
+    """Layers whose operation is a circular convolution of this odd size, one number or one per dimension, without bias."""
 
     def make(dims: int, width: int, spatial: tuple[int, ...]) -> nn.Module:
-        return CONV[dims](width, width, kernel, padding=kernel // 2, padding_mode="circular", bias=False)
+        sizes: Any = (kernel,) * dims if isinstance(kernel, int) else tuple(kernel)
+        padding: Any = tuple(k // 2 for k in sizes)
+        return CONV[dims](width, width, sizes, padding=padding, padding_mode="circular", bias=False)
 
     return make
 
@@ -64,7 +67,7 @@ class OperatorNet(nn.Module):
         return y
 
 
-def operator_cnn(request: Request, width: int | None = None, kernel: int | None = None) -> OperatorNet:
+def operator_cnn(request: Request, width: int | None = None, kernel: int | Sequence[int] | None = None) -> OperatorNet:
     """The FNO family's CNN; its filters shrink to the largest odd size that the grid holds."""
     smallest = min(request.spatial)
     if smallest < 3:

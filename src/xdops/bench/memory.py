@@ -4,6 +4,7 @@ The resident size is read from the kernel, so that everything counts: results, g
 """
 
 import sys
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -20,7 +21,7 @@ def _status(field: str) -> int:
     raise OSError(f"no {field} in /proc/self/status")
 
 
-def _load_libraries() -> None:
+def load_libraries() -> None:
     """The first convolution and the first products load code, which is nobody's working memory."""
     x = torch.randn(2, 8, 32, 32, requires_grad=True)
     nn.Conv2d(8, 8, 3)(x).sum().backward()
@@ -28,21 +29,27 @@ def _load_libraries() -> None:
     (torch.bmm(a, a) @ torch.randn(64, 64)).sum().backward()
 
 
+def peak_from_here() -> Callable[[], int]:
+    """A function that tells by how much this process has grown since, at its largest."""
+    with open("/proc/self/clear_refs", "w") as refs:
+        refs.write("5")  # the peak counts from here
+    before = _status("VmRSS")
+    return lambda: _status("VmHWM") - before
+
+
 def main(name: str, what: str) -> None:
     layer = next(one for one in LAYERS if one.name == name)
-    _load_libraries()
+    load_libraries()
     x, conv = layer.input(), layer.conv()
     module = conv if what == "conv" else from_conv(conv, layer.size, causal=layer.causal)
     with torch.no_grad():
         g = torch.randn(layer.batch, *conv(x[:1]).shape[1:])
-    with open("/proc/self/clear_refs", "w") as refs:
-        refs.write("5")  # the peak counts from here
-    before = _status("VmRSS")
+    peak = peak_from_here()
     for _ in range(3):
         x.grad = None
         module.zero_grad()
         module(x).backward(g)
-    print(_status("VmHWM") - before)
+    print(peak())
 
 
 if __name__ == "__main__":

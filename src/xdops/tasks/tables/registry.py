@@ -10,7 +10,15 @@ Scale = Literal["laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 #: A new table is one line here: its name, and "module:attribute" of a Table.
-TABLES: dict[str, str] = {}
+TABLES: dict[str, str] = {
+    "cifar": "xdops.tasks.tables.cifar:TABLE",
+    "novelty": "xdops.tasks.tables.novelty:TABLE",
+    "burgers": "xdops.tasks.tables.pde:BURGERS_TABLE",
+    "darcy": "xdops.tasks.tables.pde:DARCY_TABLE",
+    "navier-stokes": "xdops.tasks.tables.pde:NAVIER_STOKES_TABLE",
+    "complexity": "xdops.tasks.tables.complexity:COMPLEXITY",
+    "solve-time": "xdops.tasks.tables.solve_time:SOLVE_TIME",
+}
 
 
 def find_table(name: str) -> Table:

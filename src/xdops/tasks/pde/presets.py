@@ -1,0 +1,194 @@
+"""Every setting of the three equations, at two scales.
+
+paper: as published (section 5 and the appendix on PDEs). laptop: the same code on less data, narrower networks and fewer epochs, so
+that two cores finish a table in about an hour. Step sizes of the architecture: the paper's, but where `note` says otherwise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdops.pde.burgers import BurgersSettings
+from xdops.pde.darcy import DarcySettings
+from xdops.pde.dataset import Settings
+from xdops.pde.navier_stokes import NavierStokesSettings
+from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
+
+#: method -> the backbone and the space over it
+METHODS = {
+    "CNN": ("cnn", "backbone"),
+    "FNO": ("fno", "backbone"),
+    "CNN DARTS": ("cnn", "darts"),
+    "CNN XD": ("cnn", "xd"),
+    "FNO XD": ("fno", "xd"),
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One equation at one scale. every: resolution -> which of the data's points make it."""
+
+    data: Settings
+    train: int
+    test: int
+    every: Mapping[int, int]
+    width: int
+    modes: tuple[int, ...]
+    kernel: int | tuple[int, ...]  # of the CNN
+    epochs: int
+    batch_size: int
+    lr: float
+    architecture: Mapping[str, OptimizerSettings]  # by method, of those that search
+    warmup: Mapping[str, int] = field(default_factory=dict)
+    schedule: ScheduleSettings = field(default_factory=lambda: ScheduleSettings("step", (0.2, 0.4, 0.6, 0.8), 0.5))
+    trained_b_and_C: bool = False
+    scaled: bool = True
+    seeds: tuple[int, ...] = (0,)
+    methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
+
+    def search(self, method: str) -> SearchSettings:
+        """Only the architecture's optimizer and warm-up depend on the method."""
+        return SearchSettings(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            weights=OptimizerSettings("adam", self.lr, weight_decay=WEIGHT_DECAY),
+            architecture=self.architecture.get(method, adam(self.lr)),
+            schedule=self.schedule,
+            warmup=self.warmup.get(method, 0),
+        )
+
+    def network(self) -> dict[str, Any]:
+        """What determines the networks, but for the method, as JSON data."""
+        return {"width": self.width, "modes": list(self.modes), "kernel": self.kernel, "trained_b_and_C": self.trained_b_and_C}
+
+
+WEIGHT_DECAY = 1e-4  # of the architecture too
+
+
+def adam(lr: float) -> OptimizerSettings:
+    return OptimizerSettings("adam", lr, weight_decay=WEIGHT_DECAY)
+
+
+def momentum(lr: float) -> OptimizerSettings:
+    return OptimizerSettings("sgd", lr, momentum=0.5, weight_decay=WEIGHT_DECAY)
+
+
+BURGERS = {
+    "paper": Preset(
+        BurgersSettings(),
+        train=1000,
+        test=100,
+        every={8192 // k: k for k in (32, 16, 8, 4, 2, 1)},
+        width=64,
+        modes=(16,),
+        kernel=17,
+        epochs=500,
+        batch_size=20,
+        lr=1e-3,
+        architecture={"CNN XD": adam(1e-3), "FNO XD": momentum(1e-4)},
+        warmup={"FNO XD": 250},
+        trained_b_and_C=True,
+        scaled=False,
+    ),
+    "laptop": Preset(
+        BurgersSettings(samples=1100, size=1024),
+        train=1000,
+        test=100,
+        every={256: 4, 1024: 1},
+        width=32,
+        modes=(16,),
+        kernel=17,
+        epochs=40,
+        batch_size=10,
+        lr=1e-3,
+        architecture={"CNN XD": adam(1e-3), "FNO XD": momentum(1e-4)},
+        warmup={"FNO XD": 20},
+        schedule=ScheduleSettings("cosine"),
+        scaled=False,
+        seeds=(0, 1),
+    ),
+}
+
+DARCY = {
+    "paper": Preset(
+        DarcySettings(),
+        train=1000,
+        test=100,
+        every={85: 5, 106: 4, 141: 3, 211: 2, 421: 1},
+        width=32,
+        modes=(12, 12),
+        kernel=13,
+        epochs=500,
+        batch_size=20,
+        lr=1e-3,
+        architecture={"CNN XD": momentum(1e-1), "FNO XD": momentum(1e-1), "CNN DARTS": adam(1e-3)},
+        methods=("CNN", "FNO", "CNN DARTS", "CNN XD", "FNO XD"),
+    ),
+    "laptop": Preset(
+        DarcySettings(samples=600, size=141, solver_size=421),
+        train=500,
+        test=100,
+        every={21: 7, 36: 4},
+        width=16,
+        modes=(12, 12),
+        kernel=13,
+        epochs=40,
+        batch_size=20,
+        lr=1e-3,
+        architecture={"CNN XD": momentum(1e-1), "FNO XD": momentum(1e-1), "CNN DARTS": adam(1e-3)},
+        seeds=(0, 1),
+        methods=("CNN", "FNO", "CNN DARTS", "CNN XD", "FNO XD"),
+    ),
+}
+
+#: scale -> one preset for each viscosity; the resolution is that of the data.
+NAVIER_STOKES = {
+    "paper": (
+        Preset(
+            NavierStokesSettings(),
+            train=1000,
+            test=200,
+            every={64: 1},
+            width=20,
+            modes=(8, 8, 8),
+            kernel=9,
+            epochs=500,
+            batch_size=10,
+            lr=2.5e-3,
+            architecture={"CNN XD": momentum(5e-3)},
+            methods=("CNN", "FNO", "CNN XD"),
+        ),
+        Preset(
+            NavierStokesSettings(viscosity=1e-5, time=20.0),
+            train=1000,
+            test=200,
+            every={64: 1},
+            width=20,
+            modes=(8, 8, 4),
+            kernel=9,
+            epochs=500,
+            batch_size=10,
+            lr=2.5e-3,
+            architecture={"CNN XD": momentum(1e-3)},
+            methods=("CNN", "FNO", "CNN XD"),
+        ),
+    ),
+    "laptop": (
+        Preset(
+            NavierStokesSettings(samples=240, size=32, solver_size=64, time=20.0, step=1e-2),
+            train=200,
+            test=40,
+            every={32: 1},
+            width=8,
+            modes=(6, 6, 4),
+            kernel=(7, 7, 5),
+            epochs=20,
+            batch_size=10,
+            lr=2.5e-3,
+            architecture={"CNN XD": momentum(5e-3)},
+            schedule=ScheduleSettings("cosine"),
+            seeds=(0, 1),
+            methods=("CNN", "FNO", "CNN XD"),
+        ),
+    ),
+}
