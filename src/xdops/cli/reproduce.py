@@ -11,6 +11,7 @@ from rich.console import Console
 from xdops.cli.search import Flag, MaybePath, MaybeText
 from xdops.errors import XDError
 from xdops.report.paper_state import state_table
+from xdops.report.pictures import PICTURES
 from xdops.report.result_page import write_page
 from xdops.report.results import read_results, terminal_table
 from xdops.search import Interrupted, Progress, Silent
@@ -79,6 +80,8 @@ class Reproduce:
             tell("Stopped; everything is saved. The same command goes on.")
             return Interrupted.exit_code
         console.print(terminal_table(found))
+        if self.table in PICTURES:
+            PICTURES[self.table](reproduction.context, reproduction.home, self.docs)
         return self.write_page(console)
 
     def write_page(self, console: Console) -> int:

@@ -43,7 +43,8 @@ def write_page(results: Path, docs: Path) -> Path:
         figure = result_figure(table)
         if figure is not None:
             write_file(docs / picture, png(figure))
-        parts.append(section(table, None if figure is None else picture))
+        more = sorted((docs / "figures").glob(f"{table['table']}-{table['scale']}-*.png"))
+        parts.append(section(table, None if figure is None else picture, [f"figures/{path.name}" for path in more]))
     write_file(docs / "results.md", "\n".join(parts).encode())
     return docs / "results.md"
 
@@ -52,7 +53,8 @@ def overview(found: Sequence[Results]) -> str:
     return markdown(["in the paper", "what", "here"], paper_state(found))
 
 
-def section(table: Results, picture: str | None) -> str:
+def section(table: Results, picture: str | None, more: Sequence[str] = ()) -> str:
+    """more: pictures of what was found, which the runs themselves were needed for."""
     parts = [
         f"## {table['title']}, {table['scale']} scale\n",
         f"In the paper: {table['where']}.\n",
@@ -60,9 +62,11 @@ def section(table: Results, picture: str | None) -> str:
         f"```\n{table['command']}\n```\n",
         f"![{table['title']}]({picture})\n" if picture else "",
         figures_table(table),
-        f"{caption(table)[:1].upper()}{caption(table)[1:]}. The best of a setting is bold.\n",
+        f"{caption(table)[:1].upper()}{caption(table)[1:]}."
+        + ("\n" if table["lower_is_better"] is None else " The best of a setting is bold.\n"),
         details_table(table),
         diverged(table),
+        "\n".join(f"![{table['title']}]({path})\n" for path in more),
         settings_list(table),
         "".join(f"Run on: {machine(m)}.\n" for m in table["machines"]),
     ]

@@ -53,7 +53,7 @@ def result_figure(results: Results) -> Figure | None:
 
 
 def _lines(spec: dict[str, Any], results: Results) -> list[Line]:
-    needed = "curves" if spec["kind"] == "curves" else "mean"
+    needed = "mean" if spec["kind"] == "line" else "curves"
     main = [line for line in results["rows"] if line["metric"] == results["metric"]]
     lines = [line for line in main if matches(line["setting"], spec["where"])]
     return lines if any(line.get(needed) is not None for line in lines) else []
@@ -127,6 +127,23 @@ def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colour
     _legend(axes, handles)
 
 
+def novelty_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours: dict[str, str], scale: float) -> None:
+    """By epoch, a line per row; rows are told apart by what `where` leaves open."""
+    drawn = [line for line in lines if "curves" in line]
+    shades = dict(zip(range(len(drawn)), (PLAIN[0], *SEARCHED), strict=False))
+    handles = []
+    for i, line in enumerate(drawn):
+        curve = line["curves"]["novelty"]
+        axes.plot([0, *curve["epoch"]], [0, *curve["value"]], color=shades[i], linewidth=2)
+        own = ", ".join(str(v) for k, v in line["setting"].items() if k not in spec["where"])
+        handles.append(Line2D([], [], color=shades[i], linewidth=2, label=f"{line['method']}, {own}"))
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("relative distance from the start")
+    _legend(axes, handles)
+
+
 def _log_y(axes: Axes) -> None:
     """Plain numbers at 1, 2 and 5: a decade or less is the usual range."""
     axes.set_yscale("log")
@@ -143,6 +160,7 @@ def _legend(axes: Axes, handles: Sequence[Line2D]) -> None:
 DRAW: dict[str, Callable[[Axes, dict[str, Any], Sequence[Line], dict[str, str], float], None]] = {
     "line": line_panel,
     "curves": curves_panel,
+    "novelty": novelty_panel,
 }
 
 

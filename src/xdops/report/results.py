@@ -83,6 +83,8 @@ def is_best(line: Line, results: Results) -> bool:
     """Whether no other method does better at the same setting."""
     same = [r for r in results["rows"] if r["setting"] == line["setting"] and r["metric"] == line["metric"]]
     means = [r["mean"] for r in same if r["mean"] is not None]
+    if results["lower_is_better"] is None:
+        return False
     return len(means) > 1 and line["mean"] == (min if results["lower_is_better"] else max)(means)
 
 
@@ -95,10 +97,10 @@ def progress(results: Results) -> tuple[int, int]:
 
 def caption(results: Results) -> str:
     done, planned = progress(results)
-    better = "lower" if results["lower_is_better"] else "higher"
+    better = {True: "lower is better; ", False: "higher is better; ", None: ""}[results["lower_is_better"]]
     unit = ", in percent" if results["percent"] else ""
     unfinished = f"; {done} of {planned} runs are finished" if done < planned else ""
-    return f"{', '.join(metrics(results))}{unit}; {better} is better; mean ± standard deviation over seeds{unfinished}"
+    return f"{', '.join(metrics(results))}{unit}; {better}mean ± standard deviation over seeds{unfinished}"
 
 
 def terminal_table(results: Results) -> Table:

@@ -51,6 +51,11 @@ class Reproduction:
     patterns: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
 
+    @property
+    def home(self) -> Path:
+        """The folder of the table's runs."""
+        return self.out / f"{self.table.runs or self.table.name}-{self.context.scale}"
+
     def run(self, tell: Report, progress: Callable[[], Progress | None]) -> dict[str, Any]:
         """All runs that are left; returns the table's results. Raises Interrupted with everything saved."""
         if under_torchrun():
@@ -85,23 +90,19 @@ class Reproduction:
         return rows
 
     def collect(self, rows: Sequence[Row]) -> dict[str, Any]:
-        with lock(self._home / "results.lock", wait=True):
-            return write_results(self.table, self.context.scale, rows, self._home, self.results, self.command)
-
-    @property
-    def _home(self) -> Path:
-        return self.out / f"{self.table.name}-{self.context.scale}"
+        with lock(self.home / "results.lock", wait=True):
+            return write_results(self.table, self.context.scale, rows, self.home, self.results, self.command)
 
     def _folder(self, row: Row, seed: int) -> Path:
-        return run_folder(self._home, row, seed)
+        return run_folder(self.home, row, seed)
 
     def _claim(self, rows: Sequence[Row], tell: Report) -> None:
         """Make the rows' folders; say which rows have runs of other settings, which are kept and not used."""
         for row in rows:
-            folder = self._home / row.folder
+            folder = self.home / row.folder
             facts = {"method": row.method, "setting": dict(row.setting), "settings": dict(row.settings)}
             if not (folder / "row.json").exists():
-                for other in sorted(self._home.glob(f"{row.slug}-????????/row.json")):
+                for other in sorted(self.home.glob(f"{row.slug}-????????/row.json")):
                     changed = differences(read_json(other, ANOTHER)["settings"], json.loads(json.dumps(facts["settings"])))
                     tell(f"{row.label}: other settings than in {other.parent} ({'; '.join(changed[:4])}), which is left as it is")
                 try:
@@ -136,7 +137,7 @@ class Reproduction:
 
     def _time_left(self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]]) -> str:
         """From finished runs: of the same row if there are any, of all rows otherwise."""
-        times = {row.slug: [read_outcome(self._home, row, s, "").seconds for s in finished_seeds(self._home, row)] for row in rows}
+        times = {row.slug: [read_outcome(self.home, row, s, "").seconds for s in finished_seeds(self.home, row)] for row in rows}
         every = [seconds for found in times.values() for seconds in found]
         if not every:
             return ""

@@ -60,9 +60,9 @@ def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
         return Outcome(seed, {}, found["seconds"], diverged=found["message"], machine=machine)
     if isinstance(row, SearchRow):
         result = SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER))
-        value = result.test_at_last if row.report == "last" else result.test_at_best
+        values = {"last": result.test_at_last, "best": result.test_at_best, "novelty": result.history[-1].novelty}
         seconds = sum(r.seconds for r in result.history)
-        return Outcome(seed, {metric: value}, seconds, None, _facts(result), _curves(result), machine)
+        return Outcome(seed, {metric: values[row.report]}, seconds, None, _facts(result), _curves(result), machine)
     found = read_json(folder / MEASURED, ANOTHER)
     return Outcome(seed, found["values"], found["seconds"], machine=machine)
 
@@ -78,7 +78,11 @@ def _facts(result: SearchResult) -> dict[str, float]:
 
 
 def _curves(result: SearchResult) -> dict[str, list[float]]:
-    return {"train": [r.train_loss for r in result.history], "held out": [r.validation_metric for r in result.history]}
+    return {
+        "train": [r.train_loss for r in result.history],
+        "held out": [r.validation_metric for r in result.history],
+        "novelty": [r.novelty for r in result.history],
+    }
 
 
 def write_machine(folder: Path) -> None:

@@ -66,10 +66,12 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRow(Row):
-    """A search per seed. report: the test metric after the last epoch (nothing is selected), or at the best validation epoch."""
+    """A search per seed. report: the test metric after the last epoch (nothing is selected) or at the best validation epoch, or how
+    far the operations are from where they started after the last epoch.
+    """
 
     prepare: Callable[[int], Prepared]
-    report: Literal["last", "best"]
+    report: Literal["last", "best", "novelty"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +107,20 @@ class CurvesFigure:
 
 
 @dataclass(frozen=True)
+class NoveltyFigure(CurvesFigure):
+    """Distance of the operations from their start by epoch, a line per row. where: settings of its rows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"kind": "novelty"}
+
+
+@dataclass(frozen=True)
 class Table:
     """One table or figure of the paper.
 
     where: its place there, e.g. "Figure 3 left, Table 8". percent: values, the paper's too, are shares to be shown in percent.
-    notes: per scale, what is smaller than in the paper.
+    notes: per scale, what is smaller than in the paper. lower_is_better: None where neither is. runs: the table whose runs are
+    used, if they are not its own.
     """
 
     name: str
@@ -117,10 +128,11 @@ class Table:
     where: str
     metric: str
     rows: Callable[[Context], Sequence[Row]]
-    lower_is_better: bool = True
+    lower_is_better: bool | None = True
     percent: bool = False
     figures: tuple[LineFigure | CurvesFigure, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    runs: str = ""
 
 
 def slug(text: str) -> str:
