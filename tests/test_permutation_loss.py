@@ -139,7 +139,7 @@ def test_a_search_trained_jointly_puts_the_first_layer_in_order_and_knows_its_lo
     split = Split(x, y)
     problem = Problem(split, split, split, nn.functional.cross_entropy, Metric("accuracy", accuracy, True), penalty=loss)
     optimizers = {"weights": OptimizerSettings("sgd", 0.01), "architecture": OptimizerSettings("adam", 2e-2)}
-    settings = SearchSettings(epochs=8, batch_size=4, accelerator="cpu", **optimizers)
+    settings = SearchSettings(epochs=2, batch_size=1, accelerator="cpu", **optimizers)
     network = some_network(8)
     search(network, problem, settings, tmp_path / "run", progress=Silent())
     load_weights(tmp_path / "run", network, "last")

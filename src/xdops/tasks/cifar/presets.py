@@ -1,8 +1,8 @@
 """Every setting of the image experiments, at two scales.
 
-paper: as published (section 4 and appendix C). laptop: the same code on a subset, in smaller batches and for fewer epochs, so that
-two cores finish the table in about an hour. The laptop's step sizes were chosen on 2,000 of its training images, trained on the
-other 8,000, before any test image was looked at.
+paper: as published (section 4 and appendix C). laptop: the same code on fewer images, in smaller batches and for few epochs, so
+that two cores finish the table in about an hour. Rather more images than epochs: what permuted images lack shows only where a
+network does not learn its images by heart. The laptop's step sizes were chosen on 2,000 held-out training images, with one seed.
 """
 
 from collections.abc import Mapping
@@ -105,29 +105,29 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
     "laptop": (
         Preset(
             "LeNet",
-            epochs=8,
-            lr=0.01,
+            epochs=4,
+            lr=0.02,
             schedule=LENET_SCHEDULE,
             architecture={
                 ("DARTS", NORMAL): Architecture(1e-1, perturb=0.1),
-                ("DARTS", PERMUTED): Architecture(1e-1, warmup=2, perturb=0.875),
+                ("DARTS", PERMUTED): Architecture(1e-1, warmup=1, perturb=0.875),
                 ("XD", NORMAL): Architecture(2e-4),
                 ("XD", PERMUTED): Architecture(2e-3),
                 (AUXILIARY, PERMUTED): Architecture(3e-3),
             },
             batch_size=64,
-            train=10_000,
-            test=2_000,
+            train=20_000,
+            test=4_000,
         ),
         Preset(
             "ResNet-20",
-            epochs=4,
+            epochs=2,
             lr=0.1,
             schedule=RESNET_SCHEDULE,
             architecture={("XD", NORMAL): Architecture(2e-4), ("XD", PERMUTED): Architecture(2e-3)},
             batch_size=32,
-            train=2_000,
-            test=1_000,
+            train=4_000,
+            test=2_000,
             seeds=(0,),
         ),
     ),

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xdops.backbones.request import Request
+from xdops.errors import XDError
 from xdops.search import Metric, Problem, Split
 from xdops.search.problem import Penalty
-from xdops.tasks.cifar_files import CLASSES, OFFICIAL, SHAPE, Release, load_cifar10
+from xdops.tasks.cifar_files import CLASSES, OFFICIAL, OFFICIAL_SOURCE, SHAPE, Release, load_cifar10
 from xdops.tasks.images import Normalisation, Permutation, flip_and_crop
 
 REQUEST = Request("classification", SHAPE[0], CLASSES, SHAPE[1:])
@@ -43,6 +44,13 @@ def first_of_each_class(labels: Tensor, count: int | None) -> Tensor:
     """Indices of `count` images in all, in ascending order; None: of all images."""
     if count is None:
         return torch.arange(len(labels))
+    fewest = int(labels.bincount(minlength=CLASSES).min())
+    if count > CLASSES * fewest:
+        raise XDError(
+            f"CIFAR-10 with {fewest:,} images of a class",
+            f"{count // CLASSES:,} of each, {count:,} in all",
+            f"the complete data set, from {OFFICIAL_SOURCE}",
+        )
     chosen = [(labels == c).nonzero().flatten()[: count // CLASSES] for c in range(CLASSES)]
     return torch.cat(chosen).sort().values
 
