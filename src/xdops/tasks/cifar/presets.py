@@ -110,7 +110,7 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
             schedule=LENET_SCHEDULE,
             architecture={
                 ("DARTS", NORMAL): Architecture(1e-1, perturb=0.1),
-                ("DARTS", PERMUTED): Architecture(1e-1, warmup=1, perturb=0.875),
+                ("DARTS", PERMUTED): Architecture(1e-1, warmup=1, perturb=0.1),
                 ("XD", NORMAL): Architecture(2e-4),
                 ("XD", PERMUTED): Architecture(2e-3),
                 (AUXILIARY, PERMUTED): Architecture(3e-3),
