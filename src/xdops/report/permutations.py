@@ -1,8 +1,8 @@
 """What the first layer of a searched network became on permuted images, next to what it should have: un-permute, then convolve.
 
 Per dimension, four pictures: |Q|, what M does before its Fourier transform; the permutation that undoes the images'; the layer with
-its mean filter as a matrix, outputs by inputs; and the same of the layer that un-permutes and convolves. Images read backwards, or
-from another row on, are as good to a network: the truth is shown shifted and reflected as fits best.
+its mean filter as a matrix, outputs by inputs, these in their true order; and the same of the layer that un-permutes and convolves.
+Images read backwards, or from another row on, are as good to a network: the truth is shown shifted and reflected as fits best.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +28,15 @@ from xdops.tasks.tables.table import Context, Row
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension of the layer, all matrices with their columns in the order of the permuted images."""
+    """One dimension of the layer."""
 
     name: str
-    Q: np.ndarray  # |Q|
+    Q: np.ndarray  # |Q|, its columns in the order of the permuted images
     true_Q: np.ndarray
-    A: np.ndarray  # the layer, outputs by inputs
+    A: np.ndarray  # the layer, outputs by inputs in their true order
     true_A: np.ndarray
     recovered: float  # share of rows of Q that are largest where the truth is
+    at_start: float  # the same of the identity
 
 
 def best_match(Q: np.ndarray, order: Sequence[int]) -> tuple[np.ndarray, float]:
@@ -62,7 +63,9 @@ def dimensions(
     ):
         truth, recovered = best_match(Q, order)
         true_Q = (truth[:, None] == np.asarray(order)[None, :]).astype(float)
-        found.append(Dimension(name, Q, true_Q, now.A.real, before.A.real @ true_Q, recovered))
+        ordered = np.argsort(order)
+        A, true_A = now.A.real[:, ordered], (before.A.real @ true_Q)[:, ordered]
+        found.append(Dimension(name, Q, true_Q, A, true_A, recovered, best_match(np.eye(len(order)), order)[1]))
     return found
 
 
@@ -72,12 +75,15 @@ def first_layer_figure(title: str, found: Sequence[Dimension]) -> Figure:
         grid = figure.subplots(len(found), 4)
         for axes, part in zip(grid, found, strict=True):
             for ax, matrix, name in (
-                (axes[0], part.Q, f"|Q| learned: {part.recovered:.0%} of {part.name} in place"),
-                (axes[1], part.true_Q, "un-permutation"),
+                (axes[0], part.Q, f"|Q|: {part.recovered:.0%} in place ({part.at_start:.0%} at the start)"),
+                (axes[1], part.true_Q, "the un-permutation"),
             ):
                 ax.imshow(matrix, cmap="Blues", vmin=0, vmax=max(1.0, float(matrix.max())), interpolation="nearest")
                 label(ax, name)
-            for ax, matrix, name in ((axes[2], part.A, "layer learned"), (axes[3], part.true_A, "un-permute, then convolve")):
+            for ax, matrix, name in (
+                (axes[2], part.A, "the layer, inputs in true order"),
+                (axes[3], part.true_A, "un-permute, then convolve"),
+            ):
                 diverging(ax, matrix)
                 label(ax, name)
             axes[0].set_ylabel(f"along {part.name}", fontsize=10, color=INK)
