@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from xdops.convert import novelty
+from xdops.errors import XDError
 from xdops.report.permutations import best_match, draw_first_layers
 from xdops.report.result_page import write_page
 from xdops.search import ScheduleSettings, Silent
@@ -88,6 +89,8 @@ def test_a_smaller_part_has_the_first_images_of_every_class() -> None:
     labels = torch.arange(10).repeat(7)
     assert torch.equal(first_of_each_class(labels, 20), torch.arange(20))
     assert len(first_of_each_class(labels, None)) == 70
+    with pytest.raises(XDError, match=r"with 7 images of a class.*10 of each, 100 in all.*complete data set"):
+        first_of_each_class(labels, 100)
 
 
 @pytest.mark.parametrize("space", ["backbone", "darts", "xd"])
