@@ -24,7 +24,7 @@ TABLE = Table(
         SCALES,
         "Mean over the searched layers of the relative Euclidean distance of their architecture parameters from the start, after "
         "the last epoch. The paper shows it as curves without numbers. The runs are those of the table `cifar`. "
-        "The architecture's step size is ten times larger on permuted images, as in the paper; part of the difference is due to it.",
+        "The architecture's step size is ten times larger on permuted images, as in the paper; which is part of the difference.",
     ),
     runs="cifar",
 )
