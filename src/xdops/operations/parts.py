@@ -107,8 +107,8 @@ def parameter_free(
 ) -> XDOperation:
     """L = 0 and C = I: b alone acts.
 
-    L is a convolution's with the rows of its first matrix scaled by 0: from there it can learn, while a Kronecker product of several
-    zero matrices has no gradient in any of them.
+    L is a convolution's with the rows of its first matrix scaled by 0: from there it can learn, while a Kronecker product of
+    several zero matrices has no gradient in any of them.
     """
     weight = initial_weight(channels, channels, per_dimension(kernel_size, len(axes), "kernel_size"), dtype)
     M = [fourier_in(axis.size) for axis in axes]
