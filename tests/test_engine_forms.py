@@ -211,3 +211,20 @@ def test_working_memory_can_be_given_back_at_any_time():
     release_scratch()
     assert not scratch._buffers.by_role
     assert_same(values_and_gradients(op, x, "spectral"), expected)
+
+
+@pytest.mark.parametrize("size", [(12,), (6, 8)])
+def test_an_operation_trains_after_it_has_run_in_inference_mode(size: tuple[int, ...]) -> None:
+    release_scratch()
+    conv = {1: nn.Conv1d, 2: nn.Conv2d}[len(size)](3, 3, 3, padding=1)
+    op = XDOperation.from_conv(conv, size)
+    with torch.no_grad():
+        for parameter in op.arch_parameters():
+            parameter += 0.01 * torch.randn_like(parameter)
+    x = torch.randn(2, 3, *size)
+    with torch.inference_mode():
+        expected = op(x).clone()
+    y = op(x)
+    torch.testing.assert_close(y, expected.clone())
+    y.square().sum().backward()
+    assert all(p.grad is not None for p in op.arch_parameters())

@@ -31,7 +31,7 @@ def scratch(role: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
     if buffer is None or buffer.numel() < size:
         _buffers.by_role.pop(key, None)
         del buffer
-        buffer = _buffers.by_role[key] = torch.empty(size, dtype=like.dtype, device=like.device)
+        buffer = _buffers.by_role[key] = _fresh(size, like)
     return buffer[:size].view(shape)
 
 
@@ -51,12 +51,18 @@ class Lease:
                 self.buffer = _buffers.returned.pop(i)
                 break
         if self.buffer is None:
-            self.buffer = torch.empty(size, dtype=like.dtype, device=like.device)
+            self.buffer = _fresh(size, like)
         self.tensor = self.buffer[:size].view(shape)
 
     def __del__(self) -> None:
         if _buffers is not None and self.buffer is not None and len(_buffers.returned) < MOST_RETURNED:
             _buffers.returned.append(self.buffer)
+
+
+def _fresh(size: int, like: Tensor) -> Tensor:
+    """Memory that training can use too, whoever asks first: tensors made in inference mode stay closed to autograd for ever."""
+    with torch.inference_mode(False):
+        return torch.empty(size, dtype=like.dtype, device=like.device)
 
 
 def release_scratch() -> None:
