@@ -68,7 +68,8 @@ def cases(scale: str) -> list[tuple[str, Preset, tuple[int, ...], int]]:
     fluid = NAVIER_STOKES[scale][0]
     assert isinstance(fluid.data, NavierStokesSettings)
     frames = round(fluid.data.time / fluid.data.record_every) - GIVEN_FRAMES
-    found.append(("navier-stokes", fluid, (fluid.data.size, fluid.data.size, frames), GIVEN_FRAMES + 3))
+    size = max(fluid.every)
+    found.append(("navier-stokes", fluid, (size, size, frames), GIVEN_FRAMES + 3))
     return found
 
 
