@@ -20,7 +20,7 @@ BUILD: dict[str, Callable[[Request], nn.Module]] = {"LeNet": LeNet, "ResNet-20":
 FIRST_LAYER = {"LeNet": "conv1", "ResNet-20": "stem.0", "WRN-40-4": "stem"}
 
 #: Depth 3 holds convolutions after a permutation; pools and shortcuts are searched too. Where a backbone pads, operations wrap at
-#: the images' own size, as in the paper: a sixth faster on ResNet-20 than exact boundaries. LeNet pads nowhere.
+#: the images' own size, as in the paper. LeNet pads nowhere.
 SMALL = XDConfig(depth=3, b="trained", C="trained", kernel_size=5, boundary="wrap", max_pools=True, skips=True)
 CONFIG = {
     "LeNet": SMALL,

@@ -16,6 +16,7 @@ Its weight falls linearly to zero over the first `until` of training; from there
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -61,9 +62,15 @@ def first_matrices(network: nn.Module, layer: str) -> list[LearnableKMatrix]:
 def distance(M: LearnableKMatrix, order: Sequence[int]) -> Tensor:
     """Of the two butterflies that are applied first from those of the permutation, squared, per row."""
     radices, increasing = M.layout[0]
-    target = permutation(order, radices, "increasing" if increasing else "decreasing", M.values[0].dtype)
+    target = routed(tuple(order), tuple(radices), increasing, M.values[0].dtype)
     pairs = zip(list(M.values)[:2], target.butterflies, strict=True)
     return torch.stack([(v - b.values.to(v)).square().sum() for v, b in pairs]).sum() / M.n
+
+
+@cache
+def routed(order: tuple[int, ...], radices: tuple[int, ...], increasing: bool, dtype: torch.dtype) -> KMatrix:
+    """The permutation as two butterflies; found once, since every training step asks for it."""
+    return permutation(order, radices, "increasing" if increasing else "decreasing", dtype)
 
 
 def mixing(M: LearnableKMatrix) -> Tensor:

@@ -13,6 +13,7 @@ from xdops.search import Metric, Problem, Split
 from xdops.search.problem import Penalty
 from xdops.tasks.cifar_files import CLASSES, OFFICIAL, OFFICIAL_SOURCE, SHAPE, Release, load_cifar10
 from xdops.tasks.images import Normalisation, Permutation, flip_and_crop
+from xdops.tasks.objective import accuracy
 
 REQUEST = Request("classification", SHAPE[0], CLASSES, SHAPE[1:])
 METRIC = "accuracy"
@@ -71,7 +72,3 @@ def make_problem(images: Images, permutation: Permutation | None, penalty: Penal
         train, test = (Split(permutation.apply(part.x).contiguous(), part.y) for part in (train, test))
     augment = flip_and_crop if permutation is None else None
     return Problem(train, test, test, F.cross_entropy, Metric(METRIC, accuracy, higher_is_better=True), augment, penalty=penalty)
-
-
-def accuracy(prediction: Tensor, y: Tensor) -> Tensor:
-    return (prediction.argmax(dim=1) == y).float().mean()

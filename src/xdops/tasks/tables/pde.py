@@ -122,14 +122,14 @@ LAPTOP_BURGERS = (
 LAPTOP_DARCY = (
     "Smaller than in the paper: 500 training samples instead of 1000, of data solved on 421 x 421 points as there; one grid of 21"
     " x 21; width 16 instead of 32; 6 modes and filters of 7 instead of 12 and 13; 3,000 steps with 10 samples instead of 25,000 "
-    "with 20, with a cosine instead of halvings. The architecture is trained by Adam at 0.001: Momentum(0.5) at 0.1, the paper's,"
-    " hardly moves it in so few steps."
+    "with 20, with a cosine instead of halvings. The architecture is trained by Adam at 0.001, not by "
+    "Momentum(0.5) at 0.1, the paper's."
 )
 LAPTOP_NAVIER_STOKES = (
     "Smaller than in the paper: 200 training samples instead of 1000, up to t = 20, solved at 64 x 64 with steps of 0.01 instead "
     "of 256 x 256 with 0.0001, and seen at 16 x 16; width 8 instead of 20; 4 modes and filters of 5 each way instead of 8 and 9; "
     "1,000 steps instead of 50,000, with a cosine instead of halvings. The architecture is trained by Adam with the step size of "
-    "the weights: Momentum(0.5) at 0.005, the paper's, hardly moves it in so few steps."
+    "the weights, not by Momentum(0.5) at 0.005, the paper's."
 )
 
 #: The resolutions whose training curves are drawn: the laptop's and the paper's.
