@@ -9,6 +9,7 @@ from torch import nn
 
 from xdops import XDOperation, distance, named, nearest_named
 from xdops.errors import XDError
+from xdops.operations.fourier import SpectralConv, from_spectral_conv
 
 
 def dense_operator(op: XDOperation, size: int) -> torch.Tensor:
@@ -84,6 +85,8 @@ def test_large_operators_are_sampled_reproducibly_and_close_to_the_truth(monkeyp
         (lambda: named.zero(3, 12, kernel_size=3), "zero"),
         (lambda: named.fno(3, 3, 2, 16), "fno, 2 modes"),
         (lambda: named.fno_complex(3, 3, 4, 16), "fno, 4 modes"),
+        (lambda: from_spectral_conv(SpectralConv(3, 3, (4,)), 16), "spectral convolution, 4 modes"),
+        (lambda: from_spectral_conv(SpectralConv(2, 2, (3, 2)), (19, 12)), "spectral convolution, 3x2 modes"),
     ],
 )  # fmt: skip
 def test_every_named_operation_is_its_own_nearest(op, name):

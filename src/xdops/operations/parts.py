@@ -78,8 +78,8 @@ def initial_weight(in_channels: int, out_channels: int, kernel: Sequence[int], d
     return weight
 
 
-def fourier_in(n: int) -> KMatrix:
-    return dft(n, order="reversed", norm="ortho", dtype=torch.float64)
+def fourier_in(n: int, radices: Sequence[int] | None = None) -> KMatrix:
+    return dft(n, radices, order="reversed", norm="ortho", dtype=torch.float64)
 
 
 def fourier(axes: Sequence[Axis], dtype: torch.dtype) -> tuple[list[KMatrix], list[KMatrix]]:

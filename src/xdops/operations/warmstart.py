@@ -144,21 +144,21 @@ def convolution_matrices(
     return K, L, M
 
 
-def filter_matrix(n: int, taps: Taps, depth: int) -> KMatrix:
+def filter_matrix(n: int, taps: Taps, depth: int, radices: Sequence[int] | None = None) -> KMatrix:
     """L: column j is the transform of a unit tap at its position, conj(F)[:, q_j], in digit-reversed order.
 
     For taps next to each other a shift and a reflection suffice, at depth 1; taps apart are placed by a permutation.
     """
-    fourier = dft(n, order="reversed", norm="backward", dtype=torch.float64)
+    fourier = dft(n, radices, order="reversed", norm="backward", dtype=torch.float64)
     if dilated(taps):
         places = [(taps.first + j * taps.step) % n for j in range(taps.count)]
         free = sorted(set(range(n)) - set(places))
         source = [0] * n
         for column, place in enumerate((*places, *free)):
             source[place] = column
-        return fourier.conj() @ deepen_input(permutation(source, dtype=torch.float64), depth - 1)
+        return fourier.conj() @ deepen_input(permutation(source, radices, dtype=torch.float64), depth - 1)
     oriented = fourier.conj() if taps.step > 0 else fourier
-    turns = digit_reversal(resolve_radices(n, None)) * taps.first % n
+    turns = digit_reversal(resolve_radices(n, radices)) * taps.first % n
     shift = torch.polar(torch.ones(n, dtype=torch.float64), turns.double() * (2 * math.pi / n))
     return deepen_input(oriented.scale_rows(shift), depth)
 
