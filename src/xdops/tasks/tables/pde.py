@@ -120,15 +120,15 @@ LAPTOP_BURGERS = (
     "instead of halvings; b and C absent; resolutions 256 and 1024 only."
 )
 LAPTOP_DARCY = (
-    "Smaller than in the paper: 500 training samples instead of 1000, of data solved on 421 x 421 points as there; one grid of 21"
-    " x 21; width 16 instead of 32; 6 modes and filters of 7 instead of 12 and 13; 3,000 steps with 10 samples instead of 25,000 "
-    "with 20, with a cosine instead of halvings. The architecture is trained by Adam at 0.001, not by "
-    "Momentum(0.5) at 0.1, the paper's."
+    "Smaller than in the paper: 500 training samples instead of 1000, of data solved on 421 x 421 points as there; grids of 21 "
+    "x 21 and 36 x 36; width 16 instead of 32; 6 modes and filters of 7 instead of 12 and 13; 3,000 steps with 10 samples instead "
+    "of 25,000 with 20, with a cosine instead of halvings. The architecture is trained by Adam at 0.001, not by Momentum(0.5) at "
+    "0.1, the paper's."
 )
 LAPTOP_NAVIER_STOKES = (
     "Smaller than in the paper: 200 training samples instead of 1000, up to t = 20, solved at 64 x 64 with steps of 0.01 instead "
     "of 256 x 256 with 0.0001, and seen at 16 x 16; width 8 instead of 20; 4 modes and filters of 5 each way instead of 8 and 9; "
-    "1,000 steps instead of 50,000, with a cosine instead of halvings. The architecture is trained by Adam with the step size of "
+    "2,400 steps instead of 50,000, with a cosine instead of halvings. The architecture is trained by Adam with the step size of "
     "the weights, not by Momentum(0.5) at 0.005, the paper's."
 )
 
