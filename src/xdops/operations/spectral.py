@@ -103,12 +103,12 @@ class Spectral(torch.autograd.Function):
                 x_hat, x_seen = ctx.leases[index][0].tensor, None
             else:
                 x_hat, x_seen = _transformed_input(x[rows], M, groups)
+            y_seen = place = None
             if need_K:
                 y_hat = ctx.leases[index][1].tensor if ctx.leases else _mixed(x_hat, filters)
                 y_seen = transforms.leave_seen(group_last(y_hat, groups), K, "y")
-            else:
-                y_seen = [x_hat] * len(K)  # not looked at
-            g = transforms.leave_backward(grads[0][rows], y_seen, K, "g")
+                place = None if ctx.leases else y_seen[0]  # a gradient takes the place of what it is the gradient of
+            g = transforms.leave_backward(grads[0][rows], y_seen, K, "y", place)
             g = group_first(g.view(2, K[0].columns, -1, rows.stop - rows.start, filters.c_out * groups), groups)
             grad_x_hat = _mixing_gradients(g, x_hat, filters, collected)
             if x_seen is None:
@@ -183,7 +183,7 @@ def _mixed(x_hat: Tensor, filters: Filters, out: Tensor | None = None) -> Tensor
 
 def _mixing_gradients(g: Tensor, x_hat: Tensor, filters: Filters, collected: FilterGradients) -> Tensor:
     """Collects the filters' gradients, and returns that of x_hat."""
-    grad_x_hat = scratch("mixed", tuple(x_hat.shape), x_hat)
+    grad_x_hat = scratch("mixed back", tuple(x_hat.shape), x_hat)
     for part in filters.chunks():
         g_part, x_part = g[:, part].flatten(1, 2), x_hat[:, part].flatten(1, 2)
         v = filters.at(part)
