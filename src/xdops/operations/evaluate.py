@@ -193,7 +193,7 @@ def _spectral(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, 
         layouts[key] = chain_layout(matrices[key], grouping, parts[key])
         tensors[key] = chain_stages(matrices[key], grouping, layouts[key])
     rows = {name: tuple(layouts.get((name, i)) for i in range(len(op.sizes))) for name in "KLM"}
-    layout = Layout(op.groups, rows["K"], rows["L"], rows["M"])
+    layout = Layout(op.groups, rows["K"], rows["L"], rows["M"], plan.by_tap)
     flat = [t.to(dtype) for key in names for t in tensors[key]]
     b, C = _planar_b_C(op, dtype)
     if merged:
