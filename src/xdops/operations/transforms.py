@@ -16,6 +16,9 @@ from torch import Tensor
 
 from xdops.operations.scratch import scratch
 
+#: Fewer columns than this are written as rows and turned around.
+FEW_COLUMNS = 16
+
 
 class Transform(Protocol):
     """A matrix along one dimension; `grads` collects the gradients of its tensors, None where nobody wants them."""
@@ -108,7 +111,7 @@ class Dense:
 
 def _transposed_product(A: Tensor, y: Tensor, out: Tensor) -> None:
     """(A y)^T into out. BLAS is slow at writing few columns, so few are written as rows and turned around."""
-    if A.shape[0] < 16:
+    if A.shape[0] < FEW_COLUMNS:
         rows = scratch("turned", (A.shape[0], y.shape[1]), y)
         out.copy_(torch.mm(A, y, out=rows).t())
     else:
