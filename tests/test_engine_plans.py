@@ -148,13 +148,14 @@ def test_a_merged_operation_computes_the_same_for_every_input_shape(form: str, b
                 torch.testing.assert_close(op(x), y, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["joined", "grouped"])
+@pytest.mark.parametrize("form", ["joined", "spectral"])
 def test_a_merged_operation_of_several_dimensions_computes_the_same_however_channels_mix(form: str):
     op = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (16, 12), plan=form)
     with torch.no_grad():
         for _, p in op.architecture():
             p.add_(0.01 * torch.randn_like(p))
         x = torch.randn(1, 16, 15, 11)
+        assert op.plan_for(x).by_tap == (form == "spectral")
         expected = op(x)
         op.merge()
         torch.testing.assert_close(op(x), expected, rtol=1e-5, atol=1e-5)
