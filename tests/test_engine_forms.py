@@ -1,5 +1,6 @@
 """Every form computes the same function and the same gradients as the staged definition, whatever the architecture has become."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -7,10 +8,10 @@ import torch
 from torch import nn
 
 from xdops import XDOperation
-from xdops.operations import chains, mixing, release_scratch, scratch, spectral
+from xdops.operations import chains, mixing, release_scratch, scratch, spectral, tapmixing
 from xdops.operations.evaluate import problem
 from xdops.operations.fourier import SpectralConv, from_spectral_conv
-from xdops.operations.plan import PLANNERS, possible_plans
+from xdops.operations.plan import PLANNERS, Plan, make_plan, possible_plans
 
 FORMS = [name for name in PLANNERS if name not in ("source", "definition")]
 
@@ -40,8 +41,8 @@ def moved(conv: nn.Module, size: tuple[int, ...], **options: object) -> XDOperat
     return op
 
 
-def values_and_gradients(op: XDOperation, x: torch.Tensor, form: str) -> list[torch.Tensor]:
-    """The output and the gradients of x, the weights and every architecture parameter."""
+def values_and_gradients(op: XDOperation, x: torch.Tensor, form: str | Plan) -> list[torch.Tensor]:
+    """The output and the gradients of x, the weights and every architecture parameter that wants one."""
     x = x.detach().requires_grad_()
     op.zero_grad()
     if form == "staged":
@@ -50,7 +51,7 @@ def values_and_gradients(op: XDOperation, x: torch.Tensor, form: str) -> list[to
         op.plan = form
         y = op(x)
     (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum().backward()
-    return [y.detach(), x.grad, *(p.grad.clone() for p in op.parameters())]
+    return [y.detach(), x.grad, *(p.grad.clone() for p in op.parameters() if p.requires_grad)]
 
 
 def assert_same(given: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
@@ -97,6 +98,20 @@ def test_working_in_chunks_of_points_and_parts_of_the_batch_changes_nothing(monk
         monkeypatch.setattr(spectral, "PART", part)
         monkeypatch.setattr(spectral, "KEEP", keep)
         assert_same(values_and_gradients(op, x, form), expected)
+
+
+@pytest.mark.parametrize("frozen", ["", "L", "KLM"])
+@pytest.mark.parametrize("form", ["spectral", "grouped"])
+def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, frozen: str):
+    op = moved(nn.Conv2d(2, 3, (3, 2), padding=1, padding_mode="circular"), (12, 8), depth=(1, 2, 1))
+    op.freeze(*frozen)
+    x = torch.randn(3, 2, 12, 8, dtype=torch.float64)
+    plan = dataclasses.replace(make_plan(problem(op, x, as_source=False), form), by_tap=True)
+    for chunk, keep in itertools.product((1, 1000, 1 << 20), (0, 1 << 24)):
+        monkeypatch.setattr(tapmixing, "CHUNK", chunk)
+        monkeypatch.setattr(spectral, "KEEP", keep)
+        given, expected = (values_and_gradients(op, x, way) for way in (plan, "staged"))
+        assert_same(given, expected)
 
 
 def test_inputs_smaller_than_the_operation_agree_in_every_form():

@@ -47,8 +47,10 @@ def test_auto_takes_the_form_that_the_model_finds_cheapest(own_rates):
     conv = nn.Conv1d(8, 8, 17, padding=8, padding_mode="circular")
     long = XDOperation.from_conv(conv, 4096)
     assert long.plan_for(torch.randn(4, 8, 4096)).form.startswith("grouped")
+    middling = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (32, 32))
+    assert middling.plan_for(torch.randn(64, 16, 32, 32)).form == "spectral"
     short = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (8, 8))
-    assert short.plan_for(torch.randn(64, 16, 8, 8)).form == "spectral"
+    assert short.plan_for(torch.randn(64, 16, 8, 8)).form == "joined"
 
 
 def test_a_plan_can_be_named_or_given_and_a_wrong_name_lists_the_right_ones():
@@ -123,6 +125,14 @@ def test_loading_the_start_back_counts_as_untouched():
     assert copy.deepcopy(op).untouched
 
 
+def test_filters_over_the_grid_are_not_made_for_small_batches_of_many_channels():
+    op = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (32, 32), plan="spectral")
+    assert op.plan_for(torch.randn(1, 16, 32, 32)).by_tap
+    assert not op.plan_for(torch.randn(64, 16, 32, 32)).by_tap
+    with_b = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (32, 32), plan="spectral", b="trained")
+    assert not with_b.plan_for(torch.randn(1, 16, 32, 32)).by_tap
+
+
 @pytest.mark.parametrize("form", ["spectral", "grouped", "taps"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_merged_operation_computes_the_same_for_every_input_shape(form: str, bias: bool):
@@ -136,6 +146,19 @@ def test_a_merged_operation_computes_the_same_for_every_input_shape(form: str, b
         for _ in range(2):
             for x, y in zip(inputs, expected, strict=True):
                 torch.testing.assert_close(op(x), y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["joined", "spectral"])
+def test_a_merged_operation_of_several_dimensions_computes_the_same_however_channels_mix(form: str):
+    op = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (16, 12), plan=form)
+    with torch.no_grad():
+        for _, p in op.architecture():
+            p.add_(0.01 * torch.randn_like(p))
+        x = torch.randn(1, 16, 15, 11)
+        assert op.plan_for(x).by_tap == (form == "spectral")
+        expected = op(x)
+        op.merge()
+        torch.testing.assert_close(op(x), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_small_merged_operation_becomes_one_matrix():

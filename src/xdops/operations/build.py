@@ -58,6 +58,15 @@ def some_columns(matrix: KMatrix, columns: Tensor) -> Tensor:
     return planar(matrix.apply(units.scatter(1, columns[:, None], 1.0)).mT)
 
 
+def kronecker(matrices: Sequence[Tensor]) -> Tensor:
+    """A_1 (x) A_2 (x) ... of planar matrices, multiplied out to one (2, rows, columns)."""
+    product = matrices[0]
+    for A in matrices[1:]:
+        (ar, ai), (br, bi) = product[:, :, None, :, None], A[:, None, :, None, :]
+        product = torch.stack((ar * br - ai * bi, ar * bi + ai * br)).flatten(3).flatten(1, 2)
+    return product
+
+
 def _merged_together(matrices: Sequence[KMatrix]) -> Tensor:
     """(2, count, n, n). An increasing butterfly is the transpose of a decreasing one, so one merging serves all."""
     butterflies = [b for layer in zip(*(m.butterflies for m in matrices), strict=True) for b in layer]

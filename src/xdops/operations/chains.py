@@ -38,27 +38,27 @@ class Chain:
         self.seen: list[tuple[Tensor, list[int]]] = []
 
     def enter(self, x: Tensor, role: str, out: Tensor | None = None) -> Tensor:
-        natural = self._natural(*self._forward(self._columns_in(x, role), role, real=False, out=out))
-        if out is None or natural.data_ptr() == out.data_ptr():
-            return natural
-        return out.view_as(natural).copy_(natural)
+        return self._natural_in(out, *self._forward(self._columns_in(x, role), role, out=out), role)
 
     def prepare(self, x: Tensor, role: str) -> None:
-        self._forward(self._columns_in(x, role), role, real=False, skip_last=True)
+        self._forward(self._columns_in(x, role), role, skip_last=True)
 
     def leave(self, y: Tensor, out: Tensor, role: str) -> Tensor:
-        t, order = self._forward(y.view(2, *self.layout.digits, -1), role, real=out.dim() == 2)
-        self._rows_out(t, order, out)
+        t, order = y.view(2, *self.layout.digits, -1), list(range(len(self.layout.digits)))
+        for i, (digit, stage) in enumerate(zip(self.layout.sequence, self.stages, strict=True)):  # two buffers in turn
+            parts = 1 if out.dim() == 2 and i == len(self.stages) - 1 else 2
+            t, order = _stage(stage, digit, t, order, parts, f"{role} stage {i % 2}")
+        self._copy(t, order, out, self.layout.rows, f"{role} stage {len(self.stages) % 2}")
         return out
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None, role: str) -> None:
         # `enter` ran last with this very input, so its stages' inputs are still in scratch memory.
-        t, order = self._backward(g.view(2, *self.layout.digits, -1), role, stop=out is None)
+        t, order = self._backward(g.view(2, *self.layout.digits, -1), role, self.seen[0][0], stop=out is None)
         if out is not None:
             parts = t[:1] if out.dim() == 2 else t
-            self._copy(parts, order, out.view(-1, *out.shape[-2:]), (1, self.columns))
+            self._copy(parts, order, out, (1, self.columns), f"{role} stage 0")
 
-    def leave_backward(self, g: Tensor, y: Tensor, role: str) -> Tensor:
+    def leave_backward(self, g: Tensor, y: Tensor | None, role: str, out: Tensor | None = None) -> Tensor:
         parts = g.view(-1, *g.shape[-2:])
         placed = scratch(f"{role} placed", (parts.shape[0], self.n, parts.shape[1]), g)
         step, count = self.layout.rows
@@ -68,10 +68,9 @@ class Chain:
             _turn(parts, placed[:, :count])
         else:
             placed[:, : step * count : step] = parts.mT
-        if any(grad is not None for grad in self.grads):  # the inputs of all stages, again
-            self._forward(y.view(2, *self.layout.digits, -1), role, real=False, skip_last=True)
-        t, order = self._backward(placed.view(-1, *self.layout.digits, parts.shape[1]), role, stop=False)
-        return self._natural(t, order)
+        if y is not None and any(grad is not None for grad in self.grads):  # the inputs of all stages, again
+            self._forward(y.view(2, *self.layout.digits, -1), role, skip_last=True)
+        return self._natural_in(out, *self._backward(placed.view(-1, *self.layout.digits, parts.shape[1]), role, out), role)
 
     def _columns_in(self, x: Tensor, role: str) -> Tensor:
         """(q, m) or (2, q, m) -> (1 or 2, *digits, q): the one copy on the way in."""
@@ -82,28 +81,28 @@ class Chain:
             placed[:, self.columns :].zero_()
         return placed.view(-1, *self.layout.digits, parts.shape[1])
 
-    def _rows_out(self, t: Tensor, order: list[int], out: Tensor) -> None:
-        self._copy(t, order, out.view(-1, *out.shape[-2:]), self.layout.rows)
-
-    def _copy(self, t: Tensor, order: list[int], out: Tensor, rows: tuple[int, int]) -> None:
-        """(parts, digits in `order`, q) -> (parts, q, rows): the one copy on the way out."""
-        natural = self._natural(t, order)
+    def _copy(self, t: Tensor, order: list[int], out: Tensor, rows: tuple[int, int], free: str) -> None:
+        """(parts, digits in `order`, q) -> (q, rows) or (2, q, rows): the one copy on the way out, through a free buffer."""
+        natural, out = self._natural(t, order, free), out.view(-1, *out.shape[-2:])
         step, count = rows
         if step == 1:
             _turn(natural[:, :count], out)
         else:
             out.copy_(natural[:, : step * count : step].mT)
 
-    def _natural(self, t: Tensor, order: list[int]) -> Tensor:
+    def _natural(self, t: Tensor, order: list[int], role: str) -> Tensor:
         """(parts, digits in `order`, q) -> (parts, n, q); nothing to do after a decreasing butterfly."""
         if order != sorted(order):
             natural = t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1)
-            t = scratch("natural", tuple(natural.shape), t).copy_(natural)
+            t = scratch(role, tuple(natural.shape), t).copy_(natural)
         return t.view(t.shape[0], self.n, -1)
 
-    def _forward(
-        self, t: Tensor, role: str, real: bool, skip_last: bool = False, out: Tensor | None = None
-    ) -> tuple[Tensor, list[int]]:
+    def _natural_in(self, out: Tensor | None, t: Tensor, order: list[int], role: str) -> Tensor:
+        """The same in out, if it is given: there the last stage has left t."""
+        natural = self._natural(t, order, f"{role} natural")
+        return natural if out is None or order == sorted(order) else out.view_as(natural).copy_(natural)
+
+    def _forward(self, t: Tensor, role: str, skip_last: bool = False, out: Tensor | None = None) -> tuple[Tensor, list[int]]:
         """Through all stages, remembering what each saw."""
         order = list(range(len(self.layout.digits)))
         self.seen = []
@@ -112,12 +111,14 @@ class Chain:
             last = i == len(self.stages) - 1
             if last and skip_last:
                 return t, order
-            parts = 1 if last and real else 2
-            t, order = _stage(stage, digit, t, order, parts, f"{role} stage {i}", out if last else None)
+            t, order = _stage(stage, digit, t, order, 2, f"{role} stage {i}", out if last else None)
         return t, order
 
-    def _backward(self, g: Tensor, role: str, stop: bool) -> tuple[Tensor, list[int]]:
-        """Back through all stages with their adjoints; a missing imaginary part of g is zero."""
+    def _backward(self, g: Tensor, role: str, out: Tensor | None, stop: bool = False) -> tuple[Tensor, list[int]]:
+        """Back through all stages with their adjoints; a missing imaginary part of g is zero.
+
+        The gradient of what a stage saw takes its place in memory; that of the chain's input goes to out, if it is given.
+        """
         order = list(range(len(self.layout.digits)))
         for i in range(len(self.stages) - 1, -1, -1):
             digit, stage = self.layout.sequence[i], self.stages[i]
@@ -127,7 +128,8 @@ class Chain:
                 return g, order
             parts = self.seen[i][0].shape[0] if self.seen else 2
             conjugate = torch.stack((stage[0].mT, -stage[1].mT))
-            g, order = _stage(conjugate, digit, g, order, parts, f"{role} stage back {i}")
+            into = out if i == 0 else self.seen[i][0] if self.seen else None
+            g, order = _stage(conjugate, digit, g, order, parts, f"{role} stage back {i % 2}", into)
         return g, order
 
 

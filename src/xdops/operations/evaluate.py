@@ -12,7 +12,7 @@ from torch import Tensor
 from xdops.matrices import KMatrix
 from xdops.operations import taps
 from xdops.operations.axes import Axis
-from xdops.operations.build import Part, chain_layout, chain_stages, dense_matrices, planar, some_columns
+from xdops.operations.build import Part, chain_layout, chain_stages, dense_matrices, kronecker, planar, some_columns
 from xdops.operations.definition import output_rows, pad, place
 from xdops.operations.plan import CAUSAL_BLOCK, Plan, Problem
 from xdops.operations.spectral import Layout, Spectral, infer
@@ -112,7 +112,7 @@ class Prepared:
     @staticmethod
     def of(op: XDOperation, x: Tensor, plan: Plan, dtype: torch.dtype, merged: bool = False) -> Prepared:
         where = geometry(op, x.shape[2:])
-        make = _taps if plan.form == "taps" else _spectral
+        make = {"taps": _taps, "joined": _joined}.get(plan.form, _spectral)
         return Prepared(op.axes, op.padding_mode, where.placed, dtype, make(op, where, plan, dtype, merged))
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -173,32 +173,50 @@ def _planar_b_C(op: XDOperation, dtype: torch.dtype) -> tuple[Tensor | None, Ten
     return b, C
 
 
+def _dense(op: XDOperation, where: Geometry, names: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Tensor]:
+    """K, L or M of a dimension each, as far as it is in use: planar and dense."""
+    chosen = {("L", i): columns for i, columns in enumerate(op.weight_columns)}
+    alike = [key for key in names if key not in chosen]
+    built = dense_matrices([_matrices(op, name)[i] for name, i in alike], [getattr(where, name)[i] for name, i in alike])
+    columns = {(name, i): some_columns(_matrices(op, name)[i], chosen[name, i]) for name, i in names if (name, i) in chosen}
+    return dict(zip(alike, built, strict=True)) | columns
+
+
 def _spectral(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
     """Dense or grouped K and M, dense L."""
     w = planar(op.unplaced_filters).to(dtype) if op.complex_weight else op.unplaced_filters.to(dtype)
     names = [(name, i) for name in "KLM" for i in range(len(op.sizes))]
-    matrices = {(name, i): m for name in "KLM" for i, m in enumerate(_matrices(op, name))}
-    parts = {(name, i): getattr(where, name)[i] for name, i in names}
     chained = {key for key in names if key[0] != "L" and plan.grouping[key[1]] is not None}
-    chosen = {("L", i): columns for i, columns in enumerate(op.weight_columns)}
-    dense = [key for key in names if key not in chained and key not in chosen]
-    tensors = {
-        key: [t] for key, t in zip(dense, dense_matrices([matrices[k] for k in dense], [parts[k] for k in dense]), strict=True)
-    }
-    tensors |= {key: [some_columns(matrices[key], columns)] for key, columns in chosen.items()}
+    tensors = {key: [t] for key, t in _dense(op, where, [key for key in names if key not in chained]).items()}
     layouts = {}
-    for key in chained:
-        grouping = plan.grouping[key[1]]
+    for name, i in chained:
+        matrix, grouping = _matrices(op, name)[i], plan.grouping[i]
         assert grouping is not None
-        layouts[key] = chain_layout(matrices[key], grouping, parts[key])
-        tensors[key] = chain_stages(matrices[key], grouping, layouts[key])
+        layouts[name, i] = chain_layout(matrix, grouping, getattr(where, name)[i])
+        tensors[name, i] = chain_stages(matrix, grouping, layouts[name, i])
     rows = {name: tuple(layouts.get((name, i)) for i in range(len(op.sizes))) for name in "KLM"}
-    layout = Layout(op.groups, rows["K"], rows["L"], rows["M"])
+    layout = Layout(op.groups, rows["K"], rows["L"], rows["M"], plan.by_tap)
     flat = [t.to(dtype) for key in names for t in tensors[key]]
     b, C = _planar_b_C(op, dtype)
     if merged:
         return infer(w, b, C, layout, *flat)
     return lambda x: Spectral.apply(x, w, b, C, layout, *flat)
+
+
+def _joined(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
+    """All dimensions as one, of as many points as the grid has: the spectral form of the Kronecker products."""
+    dims = len(op.sizes)
+    w = (planar(op.unplaced_filters) if op.complex_weight else op.unplaced_filters).to(dtype).flatten(-dims)
+    built = _dense(op, where, [(name, i) for name in "KLM" for i in range(dims)])
+    joined = [kronecker([built[name, i].to(dtype) for i in range(dims)]) for name in "KLM"]
+    layout = Layout(op.groups, (None,), (None,), (None,), by_tap=False)
+    b, C = _planar_b_C(op, dtype)
+    b = None if b is None else b.flatten(1)
+    outputs = [len(part.rows) for part in where.K]
+    if merged:
+        run = infer(w, b, C, layout, *joined)
+        return lambda x: run(x.flatten(2)).unflatten(2, outputs)
+    return lambda x: Spectral.apply(x.flatten(2), w, b, C, layout, *joined).unflatten(2, outputs)
 
 
 def _taps(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:

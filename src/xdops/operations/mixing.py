@@ -42,6 +42,11 @@ class Filters:
         self.step = n if few else max(1, min(n, CHUNK // (2 * self.rest * self.c_out * self.c_in)))
         self.whole = self.gated(self.ungated(slice(0, n))) if few else None
 
+    def mix(self, x_hat: Tensor, y_hat: Tensor) -> None:
+        """x_hat (2, n_1, rest, batch, c_in/g) into y_hat (2, n_1, rest, batch, c_out/g)."""
+        for part in self.chunks():
+            mix(x_hat[:, part].flatten(1, 2), self.at(part), y_hat[:, part].flatten(1, 2))
+
     def chunks(self) -> list[slice]:
         """Parts of the first dimension; one, if the transformed filters are few."""
         return [slice(s, min(self.n, s + self.step)) for s in range(0, self.n, self.step)]
@@ -120,6 +125,15 @@ class FilterGradients:
         self.C = torch.zeros_like(filters.C) if filters.C is not None and need_C else None
         self.wanted = need_partial or need_L or need_b or need_C
         self.whole: Tensor | None = None  # summed over the parts of the batch, where the filters are kept whole
+
+    def collect(self, g_hat: Tensor, x_hat: Tensor, grad_x_hat: Tensor) -> None:
+        """From the gradient g_hat of the mixed channels; that of x_hat into grad_x_hat."""
+        for part in self.filters.chunks():
+            g, x = g_hat[:, part].flatten(1, 2), x_hat[:, part].flatten(1, 2)
+            v = self.filters.at(part)
+            if self.wanted:
+                self.add(g, x, part)
+            mix_input_gradient(g, v, grad_x_hat[:, part].flatten(1, 2))
 
     def add(self, g: Tensor, x: Tensor, part: slice) -> None:
         """g (2, p, batch, c_out) the gradient of the mixed channels x (2, p, batch, c_in) at some grid points."""

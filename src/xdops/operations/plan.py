@@ -5,8 +5,9 @@ have sane defaults; `calibrate()` measures them. Plans never depend on how long 
 exactly.
 """
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -15,6 +16,8 @@ import torch
 from xdops.errors import XDError
 from xdops.matrices.radices import prime_factors
 from xdops.operations.build import group_sizes, groupings
+from xdops.operations.mixing import CHUNK
+from xdops.operations.transforms import FEW_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Plan:
     bytes: float = 0.0
     seconds: float = 0.0
     why: str = ""
+    by_tap: bool = False  # channels mix tap by tap, without filters over the grid
 
     def __str__(self) -> str:
         cost = f"{self.flops / 1e6:.3g} Mflop, {self.bytes / 2**20:.3g} MiB of working memory, about {self.seconds * 1e3:.3g} ms"
@@ -115,7 +119,8 @@ def _spectral(p: Problem, groups: int, rates: Rates) -> Plan | None:
                 step = (4.0 if real else 8.0) * n * short * columns
                 flops += passes * step
                 seconds += passes * (rates.product(step, min(short, n)) + rates.traffic(2 * n * columns)) + 6 * rates.call
-                seconds += (passes if p.train_arch else 1) * _build(n, depth, rates)
+                if short < FEW_COLUMNS:  # written as rows and turned around, which moves single numbers
+                    seconds += rates.traffic((10 if real else 20) * short * columns)
                 most = max(most, 4 * n * columns)
             else:
                 radices = p.radices[i]
@@ -128,13 +133,10 @@ def _spectral(p: Problem, groups: int, rates: Rates) -> Plan | None:
                 seconds += passes * (rates.product(step, min(sizes)) + rates.traffic(4 * n * columns * (stages + 1)))
                 seconds += 8 * stages * rates.call * (1 + (sizes[0] if len(sizes) > 2 else 0))
                 most = max(most, 8 * n * columns)
-    pairs = p.c_out * p.c_in / p.groups
-    mixing = 8.0 * p.points * p.batch * pairs
-    filters = 4.0 * p.points * pairs * p.kernel[0] * (2 if p.complex_weight or len(p.sizes) > 1 else 1)
-    small = 1 / (1 / p.batch + 1 / (p.c_in / p.groups) + 1 / (p.c_out / p.groups))
-    flops += (passes + (1 if p.train_arch else 0)) * mixing + 2 * passes * filters
-    seconds += (passes + (1 if p.train_arch else 0)) * rates.product(mixing, 2 * small)
-    seconds += 2 * passes * (rates.product(filters, 2 * p.kernel[0]) + rates.traffic(2 * p.points * pairs)) + 30 * rates.call
+    seconds += _building(p, grouping, rates)
+    formed, by_tap = _mixing(p, passes, rates), _mixing_by_tap(p, passes, rates)
+    mixing = formed if by_tap is None or formed[1] <= by_tap[1] else by_tap
+    flops, seconds = flops + mixing[0], seconds + mixing[1]
     if groups == 1:
         why = "a dense matrix per dimension: few points, or many taps for the price"
     else:
@@ -145,7 +147,51 @@ def _spectral(p: Problem, groups: int, rates: Rates) -> Plan | None:
         )
         why = f"K and M as products of block-diagonal matrices, {cuts}"
     name = {1: "spectral", 2: "grouped", 3: "grouped3"}[groups]
-    return Plan(name, tuple(grouping), flops, 4 * most, seconds, why)
+    if mixing is by_tap:
+        why += "; channels mix tap by tap: filters over the grid are many for the batch"
+    return Plan(name, tuple(grouping), flops, 4 * most, seconds, why, mixing is by_tap)
+
+
+def _joined(p: Problem, rates: Rates) -> Plan | None:
+    """All dimensions as one: dense matrices for the whole grid."""
+    if p.causal or len(p.sizes) == 1:
+        return None
+    n, m, r, k = (math.prod(sizes) for sizes in (p.sizes, p.inputs, p.outputs, p.kernel))
+    one = replace(p, sizes=(n,), inputs=(m,), outputs=(r,), kernel=(k,), radices=(None,))
+    plan = _spectral(one, 1, rates)
+    assert plan is not None
+    seconds = plan.seconds - _building(one, [None], rates) + _building(p, [None] * len(p.sizes), rates)
+    seconds += (2 if p.train_arch else 1) * (rates.traffic(8 * n * (m + r + k)) + 30 * len(p.sizes) * rates.call)  # multiplied out
+    why = "one dense matrix for all dimensions: few points in all, and products with long sides"
+    return replace(plan, form="joined", grouping=(), seconds=seconds, why=why)
+
+
+def _mixing(p: Problem, passes: float, rates: Rates) -> tuple[float, float]:
+    """Flops and seconds of mixing channels with filters over the grid."""
+    pairs = p.c_out * p.c_in / p.groups
+    products = (passes + (1 if p.train_arch else 0)) * 8.0 * p.points * p.batch * pairs
+    filters = 2 * passes * 4.0 * p.points * pairs * p.kernel[0] * (2 if p.complex_weight or len(p.sizes) > 1 else 1)
+    small = 1 / (1 / p.batch + 1 / (p.c_in / p.groups) + 1 / (p.c_out / p.groups))
+    seconds = rates.product(products, 2 * small) + rates.product(filters, 2 * p.kernel[0])
+    return products + filters, seconds + 2 * passes * rates.traffic(2 * p.points * pairs) + 30 * rates.call
+
+
+def _mixing_by_tap(p: Problem, passes: float, rates: Rates) -> tuple[float, float] | None:
+    """The same tap by tap: a product as large as that with filters for every tap of the second dimension, but no filters."""
+    if len(p.sizes) != 2 or p.groups > 1 or p.has_b or p.has_C or p.complex_weight:
+        return None
+    taps = p.kernel[1]
+    products = (passes + (1 if p.train_arch else 0)) * 8.0 * p.points * p.batch * p.c_out * p.c_in * taps
+    mixed = 2.0 * p.points * p.batch * p.c_out * taps
+    calls = (8 + 4 * taps) * passes * (1 + mixed // CHUNK)
+    return products, rates.product(products, 2 * min(p.c_in, p.c_out)) + passes * rates.traffic(3 * mixed) + calls * rates.call
+
+
+def _building(p: Problem, grouping: Sequence[tuple[int, ...] | None], rates: Rates) -> float:
+    """Seconds to merge K and M of all dimensions that are not grouped, in all passes."""
+    passes = (3.0 if p.train else 1.0) if p.train_arch else 1.0
+    dense = [n for n, cut in zip(p.sizes, grouping, strict=True) if cut is None]
+    return passes * sum(_build(n, depth, rates) for n in dense for depth in (p.depth[0], p.depth[2]))
 
 
 def _build(n: int, depth: int, rates: Rates) -> float:
@@ -229,6 +275,7 @@ def _definition(p: Problem, rates: Rates) -> Plan | None:
 PLANNERS: dict[str, Callable[[Problem, Rates], Plan | None]] = {
     "source": _source,
     "spectral": lambda p, rates: _spectral(p, 1, rates),
+    "joined": _joined,
     "grouped": lambda p, rates: _spectral(p, 2, rates),
     "grouped3": lambda p, rates: _spectral(p, 3, rates),
     "taps": _taps,

@@ -1,8 +1,8 @@
 """The spectral form: into the domain, mix channels at every grid point, and back, as one autograd function.
 
 Where the transformed filters are few, they are made once and the batch goes through in parts that stay in the cache; where they
-are many, they are made for some grid points at a time, for the whole batch. The transformed input and output are kept for the
-backward pass unless they are large, in which case they are made again.
+are many, they are made for some grid points at a time, for the whole batch, or, where the batch is small, not at all. The
+transformed input and output are kept for the backward pass unless they are large, in which case they are made again.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,9 @@ from torch import Tensor
 
 from xdops.operations import transforms
 from xdops.operations.chains import Chain, ChainLayout, dense_chain
-from xdops.operations.mixing import (
-    FilterGradients,
-    Filters,
-    group_first,
-    group_last,
-    mix,
-    mix_input_gradient,
-)
+from xdops.operations.mixing import FilterGradients, Filters, group_first, group_last
 from xdops.operations.scratch import Lease, scratch
+from xdops.operations.tapmixing import TapFilters, TapGradients
 from xdops.operations.transforms import Dense, Transform
 
 #: Numbers of transformed input in one part of the batch: what stays in a cache.
@@ -34,12 +28,13 @@ KEEP = 1 << 24
 
 @dataclass(frozen=True)
 class Layout:
-    """What is not a tensor: channel groups, and per K, L, M and dimension how its matrix is given, None for dense."""
+    """What is not a tensor: channel groups; per K, L, M and dimension how its matrix is given, None for dense; how channels mix."""
 
     groups: int
     K: tuple[ChainLayout | None, ...]
     L: tuple[ChainLayout | None, ...]
     M: tuple[ChainLayout | None, ...]
+    by_tap: bool
 
     def transforms(
         self, tensors: Sequence[Tensor], needs: Sequence[bool]
@@ -68,7 +63,7 @@ class Spectral(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layout, *tensors: Tensor) -> Tensor:
         K, L, M = layout.transforms(tensors, [False] * len(tensors))
         x = x.contiguous()
-        filters, _ = _filters(w, L, b, C, layout.groups)
+        filters, _ = _filters(w, L, b, C, layout)
         y = x.new_empty(x.shape[0], filters.c_out * layout.groups, *(A.rows for A in K))
         ctx.leases = []
         few = _points(filters) * x.shape[0] * (x.shape[1] + y.shape[1]) <= KEEP
@@ -95,22 +90,27 @@ class Spectral(torch.autograd.Function):
         groups = ctx.layout.groups
         K, L, M = ctx.layout.transforms(tensors, needs)
         need_K, need_L = _wanted(K), _wanted(L)
-        filters, filters_seen = _filters(w, L, b, C, groups)
-        collected = FilterGradients(filters, need_w or (need_L and len(L) > 1), need_L, need_b, need_C)
+        filters, filters_seen = _filters(w, L, b, C, ctx.layout)
+        collected: FilterGradients | TapGradients
+        if isinstance(filters, TapFilters):
+            collected = TapGradients(filters, need_w, need_L)
+        else:
+            collected = FilterGradients(filters, need_w or (need_L and len(L) > 1), need_L, need_b, need_C)
         grad_x = torch.empty_like(x) if need_x else None
         for index, rows in enumerate(_batch_parts(x.shape[0], filters)):
             if ctx.leases:
                 x_hat, x_seen = ctx.leases[index][0].tensor, None
             else:
                 x_hat, x_seen = _transformed_input(x[rows], M, groups)
+            y_seen = place = None
             if need_K:
                 y_hat = ctx.leases[index][1].tensor if ctx.leases else _mixed(x_hat, filters)
                 y_seen = transforms.leave_seen(group_last(y_hat, groups), K, "y")
-            else:
-                y_seen = [x_hat] * len(K)  # not looked at
-            g = transforms.leave_backward(grads[0][rows], y_seen, K, "g")
+                place = None if ctx.leases else y_seen[0]  # a gradient takes the place of what it is the gradient of
+            g = transforms.leave_backward(grads[0][rows], y_seen, K, "y", place)
             g = group_first(g.view(2, K[0].columns, -1, rows.stop - rows.start, filters.c_out * groups), groups)
-            grad_x_hat = _mixing_gradients(g, x_hat, filters, collected)
+            grad_x_hat = scratch("mixed back", tuple(x_hat.shape), x_hat)
+            collected.collect(g, x_hat, grad_x_hat)
             if x_seen is None:
                 x_seen = transforms.enter_seen(_flat(x[rows]), M, "x")
             out = None if grad_x is None else _flat(grad_x[rows])
@@ -130,7 +130,7 @@ class Spectral(torch.autograd.Function):
 def infer(w: Tensor, b: Tensor | None, C: Tensor | None, layout: Layout, *tensors: Tensor) -> Callable[[Tensor], Tensor]:
     """The same function of x alone, with the filters transformed once and for all where they are few enough to keep."""
     K, L, M = layout.transforms(tensors, [False] * len(tensors))
-    filters, _ = _filters(w, L, b, C, layout.groups)
+    filters, _ = _filters(w, L, b, C, layout)
     if filters.whole is not None:
         filters.whole = filters.whole.clone()  # out of the scratch memory
 
@@ -153,7 +153,7 @@ def _wanted(row: Sequence[Transform]) -> bool:
     return any(grad is not None for transform in row for grad in transform.grads)
 
 
-def _batch_parts(batch: int, filters: Filters) -> list[slice]:
+def _batch_parts(batch: int, filters: Filters | TapFilters) -> list[slice]:
     """The batch in parts whose transforms stay in the cache, or whole where every part would have to make the filters anew."""
     numbers = 2 * filters.n * filters.rest * max(filters.c_in, filters.c_out)  # for one example
     parts = 1 if filters.whole is None else -(-batch // max(1, PART // numbers))
@@ -161,7 +161,7 @@ def _batch_parts(batch: int, filters: Filters) -> list[slice]:
     return [slice(s, min(batch, s + step)) for s in range(0, batch, step)]
 
 
-def _points(filters: Filters) -> int:
+def _points(filters: Filters | TapFilters) -> int:
     """Numbers per example and channel."""
     return 2 * filters.n * filters.rest // filters.groups
 
@@ -173,29 +173,27 @@ def _transformed_input(x: Tensor, M: Sequence[Transform], groups: int, out: Tens
     return (x_hat if out is None or groups == 1 else out.copy_(x_hat)), seen
 
 
-def _mixed(x_hat: Tensor, filters: Filters, out: Tensor | None = None) -> Tensor:
+def _mixed(x_hat: Tensor, filters: Filters | TapFilters, out: Tensor | None = None) -> Tensor:
     """(2, n_1, rest, batch, c_out/g), in scratch memory or in out."""
     y_hat = scratch("mixed", (*x_hat.shape[:-1], filters.c_out), x_hat) if out is None else out
-    for part in filters.chunks():
-        mix(x_hat[:, part].flatten(1, 2), filters.at(part), y_hat[:, part].flatten(1, 2))
+    filters.mix(x_hat, y_hat)
     return y_hat
 
 
-def _mixing_gradients(g: Tensor, x_hat: Tensor, filters: Filters, collected: FilterGradients) -> Tensor:
-    """Collects the filters' gradients, and returns that of x_hat."""
-    grad_x_hat = scratch("mixed", tuple(x_hat.shape), x_hat)
-    for part in filters.chunks():
-        g_part, x_part = g[:, part].flatten(1, 2), x_hat[:, part].flatten(1, 2)
-        v = filters.at(part)
-        if collected.wanted:
-            collected.add(g_part, x_part, part)
-        mix_input_gradient(g_part, v, grad_x_hat[:, part].flatten(1, 2))
-    return grad_x_hat
+def _filters(
+    w: Tensor, L: Sequence[Transform], b: Tensor | None, C: Tensor | None, layout: Layout
+) -> tuple[Filters | TapFilters, list[Tensor]]:
+    """All dimensions of the filters but the first into the domain, taps of the first in front; and what every transform saw.
 
-
-def _filters(w: Tensor, L: Sequence[Transform], b: Tensor | None, C: Tensor | None, groups: int) -> tuple[Filters, list[Tensor]]:
-    """All dimensions of the filters but the first into the domain, taps of the first in front; and what every transform saw."""
+    Or the first dimension alone, where channels are mixed tap by tap.
+    """
     c_out, c_in, k = w.shape[-2 - len(L) :][:3]
+    first = L[0]
+    assert isinstance(first, Dense)
+    if layout.by_tap:
+        second = L[1]
+        assert isinstance(second, Dense)
+        return TapFilters(w, first.A, second.A), []
     w = w.reshape(2, -1, w.shape[-1]) if w.dim() == 3 + len(L) else w.reshape(-1, w.shape[-1])
     seen: list[Tensor] = []
     if len(L) == 1:
@@ -203,14 +201,17 @@ def _filters(w: Tensor, L: Sequence[Transform], b: Tensor | None, C: Tensor | No
     else:
         t, seen = transforms.enter(w, L[1:], "w")
         partial = t.view(2, -1, k).mT.contiguous()
-    first = L[0]
-    assert isinstance(first, Dense)
     grid_b = None if b is None else b.reshape(2, b.shape[1], -1)
-    return Filters(first.A, partial, grid_b, C, groups, c_out // groups, c_in), seen
+    return Filters(first.A, partial, grid_b, C, layout.groups, c_out // layout.groups, c_in), seen
 
 
-def _filters_backward(collected: FilterGradients, seen: list[Tensor], L: Sequence[Transform], need_w: bool) -> Tensor | None:
+def _filters_backward(
+    collected: FilterGradients | TapGradients, seen: list[Tensor], L: Sequence[Transform], need_w: bool
+) -> Tensor | None:
     """The gradient of the filters, shaped as they entered; those of L are left with L."""
+    if isinstance(collected, TapGradients):
+        L[0].grads, L[1].grads = [collected.L_1], [collected.L_2]
+        return collected.w
     L[0].grads = [collected.L]
     g = collected.partial
     if g is None:

@@ -16,6 +16,9 @@ from torch import Tensor
 
 from xdops.operations.scratch import scratch
 
+#: Fewer columns than this are written as rows and turned around.
+FEW_COLUMNS = 16
+
 
 class Transform(Protocol):
     """A matrix along one dimension; `grads` collects the gradients of its tensors, None where nobody wants them."""
@@ -34,10 +37,10 @@ class Transform(Protocol):
         """What `enter_backward` needs of `enter`, where that did not run just before."""
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None, role: str) -> None:
-        """From g (2, n, q) and what `enter` saw: collects gradients, writes x's into out."""
+        """From g (2, n, q) and what `enter` saw: collects gradients, then writes x's into out, which may be x itself."""
 
-    def leave_backward(self, g: Tensor, y: Tensor, role: str) -> Tensor:
-        """From g (q, r) or (2, q, r) and what `leave` saw: collects gradients, returns y's (2, n, q)."""
+    def leave_backward(self, g: Tensor, y: Tensor | None, role: str, out: Tensor | None = None) -> Tensor:
+        """From g (q, r) or (2, q, r) and what `leave` saw: collects gradients, writes y's (2, n, q) into out, which may be y."""
 
 
 def adjoint(A: Tensor) -> Tensor:
@@ -91,8 +94,8 @@ class Dense:
         if out is not None:
             Dense(adjoint(self.A)).leave(g, out, role)
 
-    def leave_backward(self, g: Tensor, y: Tensor, role: str) -> Tensor:
-        if (grad := self.grads[0]) is not None:
+    def leave_backward(self, g: Tensor, y: Tensor | None, role: str, out: Tensor | None = None) -> Tensor:
+        if (grad := self.grads[0]) is not None and y is not None:
             n = self.columns
             flat = y.reshape(2 * n, -1).t()
             if g.dim() == 2:
@@ -103,12 +106,12 @@ class Dense:
                 real, imaginary = g[0].t() @ flat, g[1].t() @ flat
                 grad[0] += real[:, :n] + imaginary[:, n:]
                 grad[1] += imaginary[:, :n] - real[:, n:]
-        return Dense(adjoint(self.A)).enter(g, role)
+        return Dense(adjoint(self.A)).enter(g, f"{role} back", out)
 
 
 def _transposed_product(A: Tensor, y: Tensor, out: Tensor) -> None:
     """(A y)^T into out. BLAS is slow at writing few columns, so few are written as rows and turned around."""
-    if A.shape[0] < 16:
+    if A.shape[0] < FEW_COLUMNS:
         rows = scratch("turned", (A.shape[0], y.shape[1]), y)
         out.copy_(torch.mm(A, y, out=rows).t())
     else:
@@ -155,21 +158,30 @@ def leave(y: Tensor, transforms: Sequence[Transform], out: Tensor, role: str) ->
 
 
 def enter_backward(g: Tensor, seen: Sequence[Tensor], transforms: Sequence[Transform], out: Tensor | None, role: str) -> None:
-    """From g (2, n_1, rest) and what was seen: collects the transforms' gradients and writes x's, shaped as x came, into out."""
+    """From g (2, n_1, rest) and what was seen: collects the transforms' gradients and writes x's, shaped as x came, into out.
+
+    What was seen between the transforms is overwritten by its gradient.
+    """
     for i, transform in enumerate(transforms):
         g = g.reshape(2, transform.rows, -1)
         last = i == len(transforms) - 1
-        into = out if last else scratch(f"{role} back {i}", (2, g.shape[2], transform.columns), g)
-        transform.enter_backward(g, seen[i], into, f"{role} back {i}")
+        into = out if last else seen[i]
+        transform.enter_backward(g, seen[i], into, f"{role} enter {i + 1}")
         if into is not None:
             g = into
 
 
-def leave_backward(g: Tensor, seen: Sequence[Tensor], transforms: Sequence[Transform], role: str) -> Tensor:
-    """From g (lead..., r_1..r_N) and what was seen: collects the transforms' gradients, returns y's as (2, n_1, rest)."""
+def leave_backward(
+    g: Tensor, seen: Sequence[Tensor] | None, transforms: Sequence[Transform], role: str, out: Tensor | None = None
+) -> Tensor:
+    """From g (lead..., r_1..r_N) and what was seen, None if no gradients are to be collected: returns y's as (2, n_1, rest).
+
+    What was seen between the transforms is overwritten by its gradient, and y itself if it is given as out.
+    """
     g = g.reshape(-1, transforms[-1].rows)
     for i in range(len(transforms) - 1, -1, -1):
         if i < len(transforms) - 1:
             g = g.view(2, -1, transforms[i].rows)
-        g = transforms[i].leave_backward(g, seen[i], f"{role} back {i}")
+        y = None if seen is None else seen[i]
+        g = transforms[i].leave_backward(g, y, f"{role} leave {i + 1}", out if i == 0 else y)
     return g
