@@ -226,7 +226,7 @@ def _grouped_taps(p: Problem, rates: Rates) -> Plan | None:
     mix = 2.0 * p.batch * (p.c_in / p.groups) * p.c_out * k * r
     flops += passes * (apply + mix)
     seconds += passes * (rates.product(apply, k * low) + rates.product(mix, min(low, p.c_out / p.groups)))
-    seconds += passes * rates.traffic(4 * k * p.batch * p.c_in * r) + build_passes * 3 * _build(low, 1, rates) + 100 * rates.call
+    seconds += passes * (rates.traffic(4 * k * p.batch * p.c_in * r) + 240 * rates.call)
     memory = 4 * (2 * k * r * m + 2 * k * p.batch * p.c_in * r + 3 * n * m)
     why = f"causal: every tap's matrix is made from blocks of {high} and {low}, and masked to the past"
     return Plan("taps-grouped", (cut,), flops, memory, seconds, why)
