@@ -134,7 +134,7 @@ def _tap_gradients(grad_A: Tensor, left: Tensor, B: Tensor, M1: Tensor) -> tuple
         g = grad_A[some].view(-1, digits, grad_A.shape[3])
         grad_left += torch.bmm(g, flat.mT).view(-1, *left.shape).sum(0)
         grad_T = torch.bmm(_for_every_tap(left, flat).mT, g, out=scratch("grad middle", tuple(flat.shape), flat))
-        _middle_backward(grad_T.view_as(T), B[:, some], M1, grad_B[:, some], grad_M1)
+        _middle_backward(grad_T.view_as(T), B[:, some], M1, grad_B[:, some], grad_M1, product=T)
     return grad_left, grad_B, grad_M1
 
 
@@ -157,9 +157,8 @@ def _middle(B: Tensor, M1: Tensor) -> Tensor:
     return torch.mul(real, M1, out=T).addcmul_(imaginary, _turned(M1))
 
 
-def _middle_backward(grad: Tensor, B: Tensor, M1: Tensor, grad_B: Tensor, grad_M1: Tensor) -> None:
-    """From the gradient g of `_middle`: B's, g conj(M1), into grad_B; M1's, g conj(B), onto grad_M1."""
-    product = scratch("middle product", tuple(grad.shape), grad)
+def _middle_backward(grad: Tensor, B: Tensor, M1: Tensor, grad_B: Tensor, grad_M1: Tensor, product: Tensor) -> None:
+    """From the gradient g of `_middle`: B's, g conj(M1), into grad_B; M1's, g conj(B), onto grad_M1. `product` is overwritten."""
     for part, factor in zip(grad_B, (M1, _turned(M1)), strict=True):  # over h', then over the parts: together is much slower
         torch.sum(torch.mul(grad, factor, out=product).sum(4), dim=2, out=part)
     real, imaginary = B[:, :, :, None, :, None]
