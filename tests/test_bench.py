@@ -112,11 +112,16 @@ def test_operation_counts_are_those_of_the_formulas():
     whole = counts(wave, "spectral")
     assert 0 < whole.matrices < whole.plan
     assert whole.fewest <= whole.plan
-    causal, p = causal_counts(music), training_problem(music)
+    causal, p = causal_counts(music, "taps"), training_problem(music)
     n, k, r, m = p.sizes[0], 2, p.outputs[0], p.inputs[0]
     assert causal.build == pytest.approx(3 * 4 * k * r * n * m)
     assert causal.apply == pytest.approx(3 * 2 * k * r * m * 3)
     assert causal.mix == pytest.approx(3 * 2 * 3 * 3 * k * m)
+    speech = Layer("speech", 1, (3, 3), (23,), 2, 1, causal=True)  # n = 24 = 3 x 8 or 6 x 4
+    causal, grouped = causal_counts(speech, "taps"), causal_counts(speech, "taps-grouped")
+    assert grouped.build in [3 * 2 * (8 * high * low**3 + 4 * high * 24 * 23) for high, low in ((3, 8), (6, 4))]
+    assert grouped.build < causal.build
+    assert grouped.mix == pytest.approx(3 * 2 * 3 * 3 * 2 * 24)
 
 
 def test_the_page_is_filled_between_its_hand_written_parts_and_can_be_filled_again(measured, tmp_path, capsys):

@@ -57,9 +57,9 @@ def counts(layer: Layer, form: str) -> Counts:
     return Counts(conv_flops(p), make_plan(p, form).flops, unmixed, flops[fewest], fewest)
 
 
-def causal_counts(layer: Layer) -> CausalCounts:
+def causal_counts(layer: Layer, form: str) -> CausalCounts:
     p = training_problem(layer)
-    total = make_plan(p, "taps").flops
-    build = make_plan(replace(p, batch=0), "taps").flops  # what is left without any input
-    mix = total - make_plan(replace(p, groups=NO_MIXING), "taps").flops
+    total = make_plan(p, form).flops
+    build = make_plan(replace(p, batch=0), form).flops  # what is left without any input
+    mix = total - make_plan(replace(p, groups=NO_MIXING), form).flops
     return CausalCounts(conv_flops(p), build, total - build - mix, mix)

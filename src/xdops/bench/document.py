@@ -168,16 +168,16 @@ def profile_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> s
 
 
 def causal_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> str:
-    measured = {row["layer"]: row["training"]["auto"]["ratio"] for row in run["layers"]}
+    measured = {row["layer"]: row for row in run["layers"]}
     lines = []
     for layer in layers.LAYERS:
-        if layer.causal:
-            c = causal_counts(layer)
+        if layer.causal and (row := measured.get(layer.name)) is not None:
+            c = causal_counts(layer, row["plan"])
             columns = f"{layer.batch} x {layer.channels[0]}"
             parts = [_three(flops / 1e6) for flops in (c.conv, c.build, c.apply, c.mix)]
             lines.append(
                 [layer.name, str(layer.size[0]), str(layer.kernel), columns, *parts, f"**{c.ratio:.2f}**",
-                 _number(measured.get(layer.name))]
+                 _number(row["training"]["auto"]["ratio"])]
             )  # fmt: skip
     head = [
         "layer",

@@ -134,6 +134,12 @@ def group_sizes(radices: Sequence[int], grouping: Sequence[int]) -> list[int]:
     return sizes
 
 
+def two_stages(butterfly: Butterfly, low_radices: int) -> tuple[Tensor, Tensor]:
+    """Merged into blocks for two digits, the low one of so many radices: (D, H, H) that mix the high digit, (H, D, D) the low."""
+    factors = butterfly.factors
+    return merge(factors[low_radices:], butterfly.increasing)[0], merge(factors[:low_radices], butterfly.increasing)[:, 0]
+
+
 def chain_layout(matrix: KMatrix, grouping: Sequence[int], part: Part) -> ChainLayout:
     """How the butterflies' factors, grouped by stride, follow each other: equal neighbours are one stage."""
     digits = tuple(reversed(group_sizes(matrix.radices, grouping)))

@@ -32,7 +32,7 @@ def causal_definition(op: XDOperation, x: Tensor, plan: str) -> Tensor:
     gates = torch.ones_like(filters[..., 0]) if op.C is None else to_complex(op.C)
     y: Tensor | None = None
     for j, spectrum in enumerate(spectra):
-        A = K.apply(into * spectrum, rows=rows, plan=plan).mT * causal_mask(rows, x.shape[2], op.causal, x)  # (r, m)
+        A = K.apply(into * spectrum, rows=rows, plan=plan).mT * causal_mask(rows, range(x.shape[2]), op.causal, x)  # (r, m)
         w = (gates * filters[..., j]).to(A.dtype).unflatten(0, (op.groups, -1))  # (g, c_out/g, c_in/g)
         z = (x.to(A.dtype) @ A.mT).unflatten(1, (op.groups, -1))  # (batch, g, c_in/g, r)
         term = torch.einsum("goi,bgir->bgor", w, z).flatten(1, 2).real

@@ -12,8 +12,18 @@ from torch import Tensor
 from xdops.matrices import KMatrix
 from xdops.operations import taps
 from xdops.operations.axes import Axis
-from xdops.operations.build import Part, chain_layout, chain_stages, dense_matrices, kronecker, planar, some_columns
+from xdops.operations.build import (
+    Part,
+    chain_layout,
+    chain_stages,
+    dense_matrices,
+    kronecker,
+    planar,
+    some_columns,
+    two_stages,
+)
 from xdops.operations.definition import output_rows, pad, place
+from xdops.operations.grouped_taps import DigitReach, GroupedTaps, make_causal_taps
 from xdops.operations.plan import CAUSAL_BLOCK, Plan, Problem
 from xdops.operations.spectral import Layout, Spectral, infer
 
@@ -66,6 +76,7 @@ def problem(op: XDOperation, x: Tensor, as_source: bool) -> Problem:
         op.groups,
         op.depth,
         tuple(_common_radices(op, i) for i in range(len(op.sizes))),
+        all(K.layout[0][1] and not M.layout[0][1] for K, M in zip(op.K, op.M, strict=True)),  # type: ignore[index]
         op.b is not None,
         op.C is not None,
         op.complex_weight,
@@ -112,7 +123,7 @@ class Prepared:
     @staticmethod
     def of(op: XDOperation, x: Tensor, plan: Plan, dtype: torch.dtype, merged: bool = False) -> Prepared:
         where = geometry(op, x.shape[2:])
-        make = {"taps": _taps, "joined": _joined}.get(plan.form, _spectral)
+        make = {"taps": _taps, "taps-grouped": _grouped_taps, "joined": _joined}.get(plan.form, _spectral)
         return Prepared(op.axes, op.padding_mode, where.placed, dtype, make(op, where, plan, dtype, merged))
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -220,26 +231,68 @@ def _joined(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, me
 
 
 def _taps(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
-    """A matrix per tap; in one dimension b is one tap more and complex gates double the taps."""
-    w, dims, groups = op.filters.to(dtype), len(op.sizes), op.groups
+    """A matrix per tap, made from dense K, L and M."""
+    dims, groups = len(op.sizes), op.groups
     all_parts = [*where.K, *where.L, *where.M]
     tensors = dense_matrices([m for name in "KLM" for m in _matrices(op, name)], all_parts)
     tensors = [t.to(dtype) for t in tensors]
     K, L, M = tensors[:dims], tensors[dims : 2 * dims], tensors[2 * dims :]
     if dims > 1:
+        w = op.filters.to(dtype)
         nested = [taps.tap_matrices(*triple) for triple in zip(K, L, M, strict=True)]
         return lambda x: taps.apply_taps(x, w, nested, groups)
-    b, C = _planar_b_C(op, dtype)
-    left = L[0]
+    w, left = _all_taps(op, L[0])
+    reach = taps.Reach(where.K[0].rows, op.causal, CAUSAL_BLOCK)
+    if merged:
+        return _fixed_taps(w, lambda part, seen: taps.made(K[0], left, M[0], part, seen), reach, M[0].shape[2], groups)
+    return lambda x: taps.Taps.apply(x, w, K[0], left, M[0], groups, reach)
+
+
+def _grouped_taps(op: XDOperation, where: Geometry, plan: Plan, dtype: torch.dtype, merged: bool) -> Callable[[Tensor], Tensor]:
+    """A matrix per tap, made from K and M of depth 1 as two block-diagonal matrices each."""
+    grouping, rows, groups = plan.grouping[0], where.K[0].rows, op.groups
+    assert grouping is not None
+    (K,), (L,), (M,) = (_matrices(op, name) for name in "KLM")
+    K2, K1 = two_stages(K.butterflies[0], grouping[0])
+    M1, M2 = two_stages(M.butterflies[0], grouping[0])
+    low, high = K2.shape[:2]
+    w, spectra = _all_taps(op, dense_matrices([L], where.L)[0])
+    digits, seen_digits = -(-(rows[-1] + 1) // low), -(-len(where.M[0].columns) // low)
+    scaled = K1[:, None] * torch.complex(*spectra.mT).unflatten(1, (high, 1, low)).movedim(0, 1)  # (p, k, l, q)
+    B = planar((scaled.flatten(1, 2) @ M2).unflatten(1, (-1, low)).permute(1, 2, 0, 3)).to(dtype)
+    M1 = planar(M1[:, :, :seen_digits].permute(1, 2, 0)).to(dtype)
+    left = torch.cat((K2[:, :digits].real, -K2[:, :digits].imag), dim=2).to(dtype)
+    w, out = w.to(dtype), slice(rows.start, rows.stop, rows.step)
+    assert op.causal is not None
+    reach = DigitReach(low, op.causal)
+    if merged:
+        m = len(where.M[0].columns)
+        made = left.new_empty(B.shape[1], low, digits, M1.shape[2] * low)
+        make_causal_taps(left, B, M1, m, reach, made)
+        A = made.transpose(1, 2).flatten(1, 2)[:, out]
+        return _fixed_taps(
+            w, lambda part, seen: A[:, part, :seen].contiguous(), taps.Reach(rows, op.causal, CAUSAL_BLOCK), m, groups
+        )
+    return lambda x: GroupedTaps.apply(x, w, left, B, M1, groups, reach)[:, :, out]
+
+
+def _fixed_taps(
+    w: Tensor, block: Callable[[slice, int], Tensor], reach: taps.Reach, m: int, groups: int
+) -> Callable[[Tensor], Tensor]:
+    """The taps form on matrices that are made, masked and kept: block(part, seen) are the rows of a part, before masking."""
+    parts = [(reach.mask_(block(part, seen), part), seen) for part, seen in reach.blocks(m)]
+    return lambda x: torch.cat([taps.apply_real_taps(x[:, :, :seen], w, A, groups) for A, seen in parts], dim=2)
+
+
+def _all_taps(op: XDOperation, L: Tensor) -> tuple[Tensor, Tensor]:
+    """Filters and columns of L in one dimension: b is one tap more, and complex gates double the taps."""
+    w = op.filters.to(L.dtype)
+    b, C = _planar_b_C(op, L.dtype)
     if b is not None:
-        left = torch.cat((left, b[..., None]), dim=2)
+        L = torch.cat((L, b[..., None]), dim=2)
         w = torch.cat((w, torch.ones_like(w[..., :1])), dim=2)
     if C is not None:  # Re(C z) = Re C Re z - Im C Im z, and Im z = Re(-i z)
         gates = C.flatten(1, 2)[..., None]
-        left = torch.cat((left, torch.stack((left[1], -left[0]))), dim=2)
+        L = torch.cat((L, torch.stack((L[1], -L[0]))), dim=2)
         w = torch.cat((gates[0] * w, -gates[1] * w), dim=2)
-    reach = taps.Reach(where.K[0].rows, op.causal, CAUSAL_BLOCK)
-    if merged:
-        parts = [(taps.causal_taps(K[0], left, M[0], reach, part, seen), seen) for part, seen in reach.blocks(M[0].shape[2])]
-        return lambda x: torch.cat([taps.apply_real_taps(x[:, :, :seen], w, A, groups) for A, seen in parts], dim=2)
-    return lambda x: taps.Taps.apply(x, w, K[0], left, M[0], groups, reach)
+    return w, L

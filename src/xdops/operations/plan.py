@@ -52,6 +52,7 @@ class Problem:
     groups: int
     depth: tuple[int, int, int]
     radices: tuple[tuple[int, ...] | None, ...]  # per dimension; None where butterflies differ and cannot be grouped together
+    meets_in_the_middle: bool  # M ends, and K begins, with the digit of the lowest stride
     has_b: bool
     has_C: bool
     complex_weight: bool
@@ -246,6 +247,37 @@ def _taps(p: Problem, rates: Rates) -> Plan | None:
     return Plan("taps", (), flops, memory, seconds, why)
 
 
+def _grouped_taps(p: Problem, rates: Rates) -> Plan | None:
+    """Causal, with K and M of depth 1 in two groups: H values of the high digit, D of the low; see `grouped_taps`."""
+    radices = p.radices[0]
+    shallow = p.depth[0] == p.depth[2] == 1 and p.meets_in_the_middle
+    if not p.causal or p.complex_weight or not shallow or radices is None or len(radices) < 2:
+        return None
+    n, m, r = p.sizes[0], p.inputs[0], p.outputs[0]
+    k = (2 if p.has_C else 1) * (p.kernel[0] + (1 if p.has_b else 0))
+    passes = 3.0 if p.train else 1.0
+    build_passes = passes if p.train_arch else 1.0
+
+    def build(cut: tuple[int, ...]) -> tuple[float, float]:
+        """Flops and seconds of making the matrices, with the calls for every value of the high digit."""
+        low, high = group_sizes(radices, cut)
+        middle, entries = 8.0 * k * high * low**3, 4.0 * k * high * r * m
+        seconds = build_passes * (rates.product(middle, low) + rates.product(entries, high) + rates.traffic(4 * k * n * m))
+        return build_passes * (middle + entries), seconds + passes * 4 * high * rates.call
+
+    cut = min(groupings(radices, 2), key=lambda cut: build(cut)[1])
+    low, high = group_sizes(radices, cut)
+    flops, seconds = build(cut)
+    apply = k * r * m * (1 + 1 / high) * p.batch * p.c_in  # 2 flops for every entry that is not in the future
+    mix = 2.0 * p.batch * (p.c_in / p.groups) * p.c_out * k * r
+    flops += passes * (apply + mix)
+    seconds += passes * (rates.product(apply, k * low) + rates.product(mix, min(low, p.c_out / p.groups)))
+    seconds += passes * (rates.traffic(4 * k * p.batch * p.c_in * r) + 240 * rates.call)
+    memory = 4 * (2 * k * r * m + 2 * k * p.batch * p.c_in * r + 3 * n * m)
+    why = f"causal: every tap's matrix is made from blocks of {high} and {low}, and masked to the past"
+    return Plan("taps-grouped", (cut,), flops, memory, seconds, why)
+
+
 def _source(p: Problem, rates: Rates) -> Plan | None:
     if not p.source:
         return None
@@ -279,6 +311,7 @@ PLANNERS: dict[str, Callable[[Problem, Rates], Plan | None]] = {
     "grouped": lambda p, rates: _spectral(p, 2, rates),
     "grouped3": lambda p, rates: _spectral(p, 3, rates),
     "taps": _taps,
+    "taps-grouped": _grouped_taps,
     "definition": _definition,
 }
 

@@ -40,8 +40,9 @@ class Reach:
 
     def mask_(self, A: Tensor, part: slice) -> Tensor:
         """Zero the future in A (k, rows of the part, seen), in place."""
-        if self.ahead is not None:
-            A *= causal_mask(self.rows[part], A.shape[2], self.ahead, A)
+        if self.ahead is not None:  # the columns that the first row sees need no mask
+            columns = range(max(0, min(A.shape[2], self.rows[part.start] + self.ahead + 1)), A.shape[2])
+            A[:, :, columns.start :] *= causal_mask(self.rows[part], columns, self.ahead, A)
         return A
 
 
@@ -61,7 +62,7 @@ class Taps(torch.autograd.Function):
         kept = []
         for part, seen in reach.blocks(m):
             r = part.stop - part.start
-            A = causal_taps(K, L, M, reach, part, seen)
+            A = reach.mask_(made(K, L, M, part, seen), part)
             z = (x[:, :, :seen].reshape(batch * c_in, seen) @ A.view(k * r, seen).t()).view(batch, groups, -1, r)
             y[:, :, part] = (mixing @ z).view(batch, -1, r)
             kept += [A, z]
@@ -101,17 +102,17 @@ class Taps(torch.autograd.Function):
         return (*(t if needed else None for t, needed in zip(wanted, need, strict=False)), None, None)
 
 
-def causal_taps(K: Tensor, L: Tensor, M: Tensor, reach: Reach, part: slice, seen: int) -> Tensor:
-    """The masked matrices (k, rows of the part, seen) of one block."""
+def made(K: Tensor, L: Tensor, M: Tensor, part: slice, seen: int) -> Tensor:
+    """(k, rows of the part, seen): the matrices of one block, not masked yet."""
     A = _signed(K[:, part], L) @ M[:, :, :seen].reshape(-1, seen)
-    return reach.mask_(A.view(L.shape[2], part.stop - part.start, seen), part)
+    return A.view(L.shape[2], part.stop - part.start, seen)
 
 
 def plain_taps(x: Tensor, w: Tensor, K: Tensor, L: Tensor, M: Tensor, groups: int, reach: Reach) -> Tensor:
     """The same in differentiable steps."""
     A = tap_matrices(K, L, M)[0]
     if reach.ahead is not None:
-        A = A * causal_mask(reach.rows, A.shape[2], reach.ahead, A)
+        A = A * causal_mask(reach.rows, range(A.shape[2]), reach.ahead, A)
     return apply_real_taps(x, w, A, groups)
 
 
@@ -146,10 +147,10 @@ def _product(stack: Tensor, matrix: Tensor) -> Tensor:
     return (stack.reshape(k * r, n) @ matrix).view(k, r, -1)
 
 
-def causal_mask(rows: range, columns: int, ahead: int, like: Tensor) -> Tensor:
+def causal_mask(rows: range, columns: range, ahead: int, like: Tensor) -> Tensor:
     """(r, m): 1 where output row t may see input column s, that is s <= t + ahead."""
     t = torch.arange(rows.start, rows.stop, rows.step, device=like.device)
-    return (torch.arange(columns, device=like.device) <= t[:, None] + ahead).to(like.dtype)
+    return (torch.arange(columns.start, columns.stop, device=like.device) <= t[:, None] + ahead).to(like.dtype)
 
 
 def apply_real_taps(x: Tensor, w: Tensor, A: Tensor, groups: int) -> Tensor:
