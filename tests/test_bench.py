@@ -137,6 +137,9 @@ def test_the_page_is_filled_between_its_hand_written_parts_and_can_be_filled_aga
     assert all(layer.name in text for layer in SMALL)
     assert all(target.text in text for target in TARGETS)
     assert "not measured" in text  # memory
+    rows = json.loads(measured[0].read_text())["layers"]
+    flops = geometric_mean([counts(layer, row["plan"]).ratio for layer, row in zip(SMALL, rows, strict=True)])
+    assert f"| geometric mean |  |  |  | **{flops:.2f}** |" in text
     assert "](page.png)" in text
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
     widths = [line.count("|") for line in text.splitlines() if line.startswith("| layer")]

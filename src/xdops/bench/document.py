@@ -12,7 +12,7 @@ from typing import Any
 from xdops.bench import layers
 from xdops.bench.counts import causal_counts, counts
 from xdops.bench.picture import draw
-from xdops.bench.summary import GROWTH_LIMIT, GROWTH_TEXT, TARGETS, Row, growth
+from xdops.bench.summary import GROWTH_LIMIT, GROWTH_TEXT, TARGETS, Row, geometric_mean, growth
 from xdops.errors import XDError
 
 #: Measured in training beside the forms.
@@ -140,13 +140,16 @@ def form_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> str:
 
 def count_table(run: dict[str, Any], sweep: dict[str, Any], picture: str) -> str:
     by_name = {layer.name: layer for layer in layers.LAYERS}
-    lines = []
+    lines, ratios = [], []
     for row in run["layers"]:
         c = counts(by_name[row["layer"]], row["plan"])
+        ratios.append((c.ratio, c.fewest / c.conv, row["training"]["auto"]["ratio"]))
         lines.append(
             [row["layer"], row["plan"], _three(c.conv / 1e6), _three(c.plan / 1e6), f"**{c.ratio:.2f}**",
              _number(c.matrices / c.conv), f"{c.fewest / c.conv:.2f} {c.fewest_form}", _number(row["training"]["auto"]["ratio"])]
         )  # fmt: skip
+    chosen, fewest, time = (_number(geometric_mean(values)) for values in zip(*ratios, strict=True))
+    lines.append(["geometric mean", "", "", "", f"**{chosen}**", "", fewest, time])
     head = [
         "layer",
         "plan",
