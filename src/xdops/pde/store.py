@@ -78,6 +78,7 @@ def _lay_out(part: Path, description: str, samples: int, a_shape: tuple[int, ...
                 early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
                 early.set_layout(h5py.h5d.CONTIGUOUS)
                 early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+                early.set_obj_track_times(False)  # equal settings make equal files, whenever
                 space = h5py.h5s.create_simple((samples, *shape))
                 h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(kind)), space, early)
         with open(new, "r+b") as raw:
