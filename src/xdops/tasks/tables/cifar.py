@@ -125,9 +125,9 @@ LAPTOP = """LeNet: all images; 4 epochs in batches of 64 instead of 200 in batch
 ResNet-20: 4,000 training and 2,000 test images, the first of each class, and 4 epochs, 128 steps in all, far from where it would
 end. Step sizes of the architecture are twice the paper's, three times with the auxiliary loss; those on permuted images were
 chosen on held-out training images, with one seed, the others were not tuned. DARTS starts biased on permuted images too: that was
-decided when one run from a uniform start had ended at 33% on the test images. On fewer images for more epochs networks learn their
-images by heart, and all methods come out closer together: all images for 4 epochs were preferred to 20,000 for 8 when the
-backbone with the order known had come out 11.6 points above the backbone, and not 9.2, with one seed on test images.
+decided when one run from a uniform start had ended far below the backbone on the test images. On fewer images for more epochs
+networks learn their images by heart, and all methods come out closer together: all images for 4 epochs were preferred to 20,000
+for 8 after a look at the test accuracies of the backbone and of the backbone with the order known, with one seed.
 """
 MEANING = """
 `backbone, order known` sees the images of the permuted task with the permutation undone and no augmentation: what un-permuting
