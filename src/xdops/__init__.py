@@ -3,7 +3,9 @@
 from xdops.convert import XDConfig, arch_parameters, convert_, merge_, novelty, revert_, unmerge_, weight_parameters
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
-from xdops.operations import XDOperation, distance, named, nearest_named
+from xdops.operations import XDOperation, nearest_named
+from xdops.operations.catalogue import named
+from xdops.operations.distances import distance
 
 __version__ = "0.1.0"
 __all__ = [

@@ -7,7 +7,7 @@ from torch import nn
 from xdops.backbones.operator import MakeOperation, OperatorNet
 from xdops.backbones.request import Request
 from xdops.errors import XDError
-from xdops.operations.fourier import SpectralConv, most_modes
+from xdops.operations.catalogue.fourier import SpectralConv, most_modes
 
 __all__ = ["MODES", "SpectralConv", "fourier_layer", "operator_fno"]
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from xdops.bench.layers import Layer
+from xdops.engine.plan import Problem, make_plan, possible_plans
 from xdops.operations import from_conv
 from xdops.operations.evaluate import problem
-from xdops.operations.plan import Problem, make_plan, possible_plans
 
 #: So many channel groups that no two channels mix: what is left of a count are the products with K, L and M.
 NO_MIXING = 10**15

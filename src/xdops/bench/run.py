@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from xdops.bench.layers import Layer
-from xdops.bench.measure import interleaved, peak_memory
-from xdops.bench.profile import time_shares
+from xdops.bench.memory import peak_memory
+from xdops.engine.plan import make_plan, possible_plans
+from xdops.measuring.profile import time_shares
+from xdops.measuring.timing import interleaved
 from xdops.operations import XDOperation, from_conv
 from xdops.operations.evaluate import problem
-from xdops.operations.plan import make_plan, possible_plans
 
 Step = Callable[[], object]
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from xdops.bench.layers import Layer
-from xdops.bench.measure import interleaved
 from xdops.bench.run import operation, training_step
+from xdops.measuring.timing import interleaved
 
 #: Batch everywhere, and channels by number of dimensions: those of the Burgers and Darcy flow layers.
 BATCH, CHANNELS = 20, {1: 64, 2: 32}

@@ -14,12 +14,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from xdops.bench import layers
-from xdops.bench.document import write_document
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.bench.sweep import lines, measure_point
+from xdops.engine.plan import calibrate, rates
 from xdops.errors import XDError
-from xdops.operations.plan import calibrate, rates
+from xdops.report.performance import write_document
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.matrices import permutation
-from xdops.operations import XDOperation, named
+from xdops.operations import XDOperation
+from xdops.operations.catalogue import named
 
 #: Largest relative error, in float32, that still counts as the same operation.
 TOLERANCE = 1e-5

@@ -11,12 +11,12 @@ import tyro
 from rich.console import Console
 from torch import Tensor, nn
 
+from xdops.data.arrays import ArrayFile, open_arrays
+from xdops.data.checks import check_finite
+from xdops.data.task import Reading
 from xdops.errors import XDError
-from xdops.search.files import write_file
-from xdops.tasks.checks import check_finite
-from xdops.tasks.experiment import Finished
-from xdops.tasks.files import ArrayFile, open_arrays
-from xdops.tasks.task import Reading
+from xdops.experiments.experiment import Finished
+from xdops.storage.files import write_file
 
 BATCH = 256
 

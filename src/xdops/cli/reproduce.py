@@ -13,10 +13,10 @@ from xdops.errors import XDError
 from xdops.report.paper_state import state_table
 from xdops.report.pictures import PICTURES
 from xdops.report.result_page import write_page
-from xdops.report.results import read_results, terminal_table
+from xdops.report.rows import read_results, terminal_table
+from xdops.reproduce.reproduction import Reproduction
+from xdops.reproduce.tables import TABLES, Context, Scale, find_table
 from xdops.search import Interrupted, Progress, Silent
-from xdops.tasks.reproduce import Reproduction
-from xdops.tasks.tables import TABLES, Context, Scale, find_table
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ import tyro
 from rich.console import Console
 
 from xdops.backbones.request import Kind
+from xdops.data.own import DataSettings
+from xdops.data.task import Task
+from xdops.experiments.experiment import Experiment, Finished, NetworkSettings, first_process
+from xdops.experiments.folder import REPORT
+from xdops.experiments.recipes import Recipe, find_task
 from xdops.report.search_report import write_report
 from xdops.report.table import terminal_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.settings import Accelerator, Precision
-from xdops.tasks.experiment import Experiment, Finished, NetworkSettings, first_process
-from xdops.tasks.folder import REPORT
-from xdops.tasks.own import DataSettings
-from xdops.tasks.recipes import Recipe, find_task
-from xdops.tasks.task import Task
 
 DEFAULT_DATA = "permuted-digits"
 

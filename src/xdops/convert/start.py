@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from xdops.convert.config import XDConfig
 from xdops.convert.layers import CONVS, TRANSPOSED, Shortcut, dimensions, each
 from xdops.matrices.pairs import to_pairs
-from xdops.operations import XDOperation, named
+from xdops.operations import XDOperation
 from xdops.operations.axes import Axis
-from xdops.operations.fourier import SpectralConv, from_spectral_conv
+from xdops.operations.catalogue import named
+from xdops.operations.catalogue.fourier import SpectralConv, from_spectral_conv
 from xdops.operations.warmstart import conv_geometry, deepen_input, deepen_output, from_conv, learned, resolve_depth
 
 Size = tuple[int | None, ...]

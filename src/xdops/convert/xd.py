@@ -17,7 +17,7 @@ from xdops.convert.start import Size, explicit_sizes, operation, perturb_
 from xdops.convert.uses import ExampleInput, preserved_rng
 from xdops.errors import XDError
 from xdops.operations import XDOperation
-from xdops.operations.fourier import SpectralConv, from_filters
+from xdops.operations.catalogue.fourier import SpectralConv, from_filters
 
 
 def convert_(

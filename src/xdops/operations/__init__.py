@@ -1,12 +1,12 @@
 """The XD-operation, its warm starts and its evaluation. Needs torch alone."""
 
-from xdops.operations import named
+from xdops.engine.workspace import release_scratch
 from xdops.operations.axes import Axis
+from xdops.operations.catalogue import named
 from xdops.operations.definition import xd_operation
-from xdops.operations.distance import Distance, distance
-from xdops.operations.nearest import Neighbour, nearest_named
+from xdops.operations.distances.distance import Distance, distance
+from xdops.operations.distances.nearest import Neighbour, nearest_named
 from xdops.operations.operation import ARCHITECTURE, XDOperation
-from xdops.operations.scratch import release_scratch
 from xdops.operations.warmstart import from_conv
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from xdops.engine.forms.taps import causal_mask
 from xdops.matrices.pairs import to_complex
 from xdops.operations.definition import check_input, output_rows, pad
-from xdops.operations.taps import causal_mask
 
 if TYPE_CHECKING:
     from xdops.operations.operation import XDOperation

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from xdops.matrices import KMatrix
-from xdops.operations import taps
-from xdops.operations.axes import Axis
-from xdops.operations.build import (
+from xdops.engine.build import (
     Part,
     chain_layout,
     chain_stages,
@@ -22,10 +19,13 @@ from xdops.operations.build import (
     some_columns,
     two_stages,
 )
+from xdops.engine.forms import taps
+from xdops.engine.forms.grouped_taps import DigitReach, GroupedTaps, make_causal_taps
+from xdops.engine.forms.spectral import Layout, Spectral, infer
+from xdops.engine.plan import CAUSAL_BLOCK, Plan, Problem
+from xdops.matrices import KMatrix
+from xdops.operations.axes import Axis
 from xdops.operations.definition import output_rows, pad, place
-from xdops.operations.grouped_taps import DigitReach, GroupedTaps, make_causal_taps
-from xdops.operations.plan import CAUSAL_BLOCK, Plan, Problem
-from xdops.operations.spectral import Layout, Spectral, infer
 
 if TYPE_CHECKING:
     from xdops.operations.operation import XDOperation

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xdops.engine.plan import Plan, make_plan, rates
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
 from xdops.matrices.pairs import to_complex
@@ -15,7 +16,6 @@ from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
 from xdops.operations.definition import check_input, xd_operation
 from xdops.operations.evaluate import evaluate, prepare_merged, problem
-from xdops.operations.plan import Plan, make_plan, rates
 from xdops.operations.source import Source, Start
 
 #: The architecture parameters, by the paper's names.

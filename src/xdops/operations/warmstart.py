@@ -12,13 +12,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from xdops.engine.plan import Plan
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, dft, digit_reversal, identity, permutation
 from xdops.matrices.pairs import check_floating
 from xdops.matrices.special import resolve_radices
 from xdops.operations.axes import Axis, Taps, conv_axis, conv_transpose_axis
 from xdops.operations.operation import XDOperation
-from xdops.operations.plan import Plan
 from xdops.operations.source import Source
 
 Depth = int | tuple[int, int, int] | None

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
-from xdops.pde.checks import check_count, check_even, check_field, check_indices, check_positive, check_seed
 from xdops.pde.fields import burgers_field
+from xdops.pde.limits import check_count, check_even, check_field, check_indices, check_positive, check_seed
 
 STABLE = 2.8  # Runge-Kutta of fourth order: largest step times frequency of a pure oscillation
 CAREFUL = 0.5  # what we step by when nobody says: well inside, for accuracy

@@ -17,8 +17,8 @@ from scipy.fft import dstn
 from scipy.sparse.linalg import splu
 
 from xdops.errors import XDError
-from xdops.pde.checks import check_count, check_indices, check_positive, check_seed
 from xdops.pde.fields import neumann_field
+from xdops.pde.limits import check_count, check_indices, check_positive, check_seed
 
 TOLERANCE = 1e-10  # of the error, relative, in the norm of the preconditioner
 ITERATIONS = 250  # by then a factorisation is cheaper; reached where a varies by more than about 400

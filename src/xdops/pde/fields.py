@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
-from xdops.pde.checks import check_count, check_positive, check_seed
+from xdops.pde.limits import check_count, check_positive, check_seed
 
 PERIODIC_MODES = {1: 4095, 2: 127}  # frequencies below Nyquist on 8192 points and on 256 x 256
 NEUMANN_MODES = 420  # half waves per side on 421 x 421 points

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
-from xdops.pde.checks import check_count, check_even, check_field, check_indices, check_positive, check_seed
 from xdops.pde.fields import periodic_field
+from xdops.pde.limits import check_count, check_even, check_field, check_indices, check_positive, check_seed
 
 STAGES = ((8 / 15, 0.0), (5 / 12, -17 / 60), (3 / 4, -5 / 12))  # weights of this stage's slope and of the one before
 STABLE = math.sqrt(3)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from xdops.report.results import Results, progress
-from xdops.tasks.tables import TABLES
-from xdops.tasks.tables.paper import PAPER, Exhibit
+from xdops.report.rows import Results, progress
+from xdops.reproduce.tables import TABLES
+from xdops.reproduce.tables.paper import PAPER, Exhibit
 
 
 def paper_state(results: Sequence[Results]) -> list[tuple[str, str, str]]:

@@ -17,13 +17,13 @@ from xdops.operations import XDOperation
 from xdops.report.operators import dense_operations, diverging, label
 from xdops.report.result_plots import png
 from xdops.report.style import FONT, INK
+from xdops.reproduce.cifar import FIRST_LAYER, PERMUTED, SPACES, build_network, permutation_of
+from xdops.reproduce.cifar.permutation_loss import first_matrices, mixing
+from xdops.reproduce.runs import finished_seeds, run_folder
+from xdops.reproduce.table import Context, Row
+from xdops.reproduce.tables.cifar import rows
 from xdops.search import load_weights
-from xdops.search.files import write_file
-from xdops.tasks.cifar import FIRST_LAYER, PERMUTED, SPACES, build_network, permutation_of
-from xdops.tasks.cifar.permutation_loss import first_matrices, mixing
-from xdops.tasks.tables.cifar import rows
-from xdops.tasks.tables.runs import finished_seeds, run_folder
-from xdops.tasks.tables.table import Context, Row
+from xdops.storage.files import write_file
 
 
 @dataclass(frozen=True)

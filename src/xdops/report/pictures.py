@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xdops.report.permutations import draw_first_layers
-from xdops.tasks.tables.table import Context
+from xdops.reproduce.table import Context
 
 #: table -> function(context, folder of its runs, docs) -> the pictures it wrote, figures/TABLE-SCALE-*.png of docs
 PICTURES: dict[str, Callable[[Context, Path, Path], list[Path]]] = {"cifar": draw_first_layers}

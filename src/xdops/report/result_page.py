@@ -7,7 +7,7 @@ from typing import Any
 
 from xdops.report.paper_state import paper_state
 from xdops.report.result_plots import png, result_figure
-from xdops.report.results import (
+from xdops.report.rows import (
     Line,
     Results,
     against_paper,
@@ -20,8 +20,8 @@ from xdops.report.results import (
     setting,
     show,
 )
-from xdops.search.files import disk_error, write_file
-from xdops.tasks.reproduce import duration
+from xdops.reproduce.reproduction import duration
+from xdops.storage.files import disk_error, write_file
 
 INTRODUCTION = """# Results
 

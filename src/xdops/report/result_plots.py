@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from xdops.report.results import Line, Results
+from xdops.report.rows import Line, Results
 from xdops.report.style import COLOURS, FONT, INK, OTHER, quiet
-from xdops.tasks.tables.collect import matches
+from xdops.reproduce.collect import matches
 
 #: Networks as they are, and networks searched over, each from its own shelf: greys and greens against blues and violets.
 PLAIN = (COLOURS["backbone"], "#047857", "#be123c", "#854d0e")

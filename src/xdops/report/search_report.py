@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import torch
 
+from xdops.experiments.experiment import Finished
+from xdops.experiments.folder import REPORT, RESULTS
 from xdops.operations import XDOperation
 from xdops.report.curves import learning_curves, novelty_bars, seed_strip
 from xdops.report.operators import dense_operations, input_sizes, matrices_figure, reach_figure, some_outputs
@@ -12,9 +14,7 @@ from xdops.report.page import Changed, Page, Picture
 from xdops.report.style import embed
 from xdops.report.summary import SpaceSummary, is_share, summarise, verdict
 from xdops.search import SearchResult
-from xdops.search.files import write_file, write_json
-from xdops.tasks.experiment import Finished
-from xdops.tasks.folder import REPORT, RESULTS
+from xdops.storage.files import write_file, write_json
 
 #: Pictures of at most this many layers.
 MOST_CHANGED = 3

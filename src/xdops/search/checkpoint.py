@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from xdops.errors import XDError
-from xdops.search.files import disk_error, write_file
 from xdops.search.packing import load_network
+from xdops.storage.files import disk_error, write_file
 
 _GENERATION = re.compile(r"last-(\d+)\.json")
 _KEPT = 2

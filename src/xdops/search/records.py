@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from xdops.search.files import append_line, disk_error, write_file
 from xdops.search.results import EpochRecord
+from xdops.storage.files import append_line, disk_error, write_file
 
 
 class Records:

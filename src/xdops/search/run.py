@@ -14,7 +14,6 @@ from xdops.errors import XDError
 from xdops.search.batches import step_count
 from xdops.search.checkpoint import best_name, load_weights, newest, save_checkpoint, save_generation
 from xdops.search.distributed import launch, make_fabric, total, under_torchrun
-from xdops.search.files import disk_error, write_json
 from xdops.search.identity import check_folder, identify
 from xdops.search.loop import Loop
 from xdops.search.packing import pack_network
@@ -25,6 +24,7 @@ from xdops.search.results import Diverged, Interrupted, SearchResult
 from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
 from xdops.search.signals import StopRequest, stop_on_signals
+from xdops.storage.files import disk_error, write_json
 
 
 def search(

@@ -1,0 +1,68 @@
+"""Loss and metric of each kind of task. Targets stay in the data's own units; networks predict in scaled units.
+
+Losses are plain data with a `__call__`, so that data-parallel processes can be sent them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from xdops.backbones.request import Kind
+from xdops.data.scaling import Scaling
+from xdops.search import Metric
+
+
+@dataclass(frozen=True)
+class Objective:
+    loss: Callable[[Tensor, Tensor], Tensor]
+    metric: Metric
+
+
+def objective(kind: Kind, scaling: Scaling | None, floor: float) -> Objective:
+    """scaling: of the targets, None for classes. floor: the least norm of a target grid that relative errors divide by."""
+    if kind == "classification":
+        return Objective(F.cross_entropy, Metric("accuracy", accuracy, higher_is_better=True))
+    assert scaling is not None  # regression and dense targets are always scaled
+    if kind == "regression":
+        return Objective(ScaledSquaredError(scaling), Metric("RMSE", RootMeanSquare(scaling), higher_is_better=False))
+    relative = RelativeL2(scaling, floor)
+    return Objective(relative, Metric("relative L2 error", relative, higher_is_better=False))
+
+
+def accuracy(logits: Tensor, y: Tensor) -> Tensor:
+    return (logits.argmax(dim=1) == y).float().mean()
+
+
+@dataclass(frozen=True)
+class ScaledSquaredError:
+    """Mean square in scaled units, so that every target counts alike."""
+
+    scaling: Scaling
+
+    def __call__(self, prediction: Tensor, y: Tensor) -> Tensor:
+        return ((self.scaling.undo(prediction) - y) / torch.tensor(self.scaling.std).to(y)).square().mean()
+
+
+@dataclass(frozen=True)
+class RootMeanSquare:
+    """In the units of the data."""
+
+    scaling: Scaling
+
+    def __call__(self, prediction: Tensor, y: Tensor) -> Tensor:
+        return (self.scaling.undo(prediction) - y).square().mean().sqrt()
+
+
+@dataclass(frozen=True)
+class RelativeL2:
+    """mean over examples of |prediction - y| / max(|y|, floor)."""
+
+    scaling: Scaling
+    floor: float
+
+    def __call__(self, prediction: Tensor, y: Tensor) -> Tensor:
+        difference = (self.scaling.undo(prediction) - y).flatten(1).norm(dim=1)
+        return (difference / y.flatten(1).norm(dim=1).clamp_min(self.floor)).mean()

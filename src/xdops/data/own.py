@@ -1,0 +1,139 @@
+"""A task from the user's own arrays, with everything checked before any work is done."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xdops.backbones.request import Kind, Request
+from xdops.data.arrays import ArrayFile, open_arrays
+from xdops.data.checks import check_classes, check_finite
+from xdops.data.layout import channels_second, spatial_of
+from xdops.data.notes import describe
+from xdops.data.scaling import Scaling
+from xdops.data.split import PARTS, Arrays, check_fractions, divide
+from xdops.data.targets import as_grids, as_vectors, encode_classes, guess_kind
+from xdops.data.task import Reading, Task, layout_of, make_problem
+from xdops.errors import XDError
+
+#: Fewer examples than this cannot be divided and judged.
+LEAST_EXAMPLES = 10
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """How to read the arrays. Everything that is None is detected and printed."""
+
+    x_name: str = "x"
+    y_name: str = "y"
+    kind: Kind | None = None
+    layout: str | None = None
+    split: tuple[float, float, float] = (0.7, 0.15, 0.15)
+    split_seed: int = 0
+
+
+def load_task(path: Path, settings: DataSettings) -> Task:
+    """The task that the file at `path` holds."""
+    check_fractions(settings.split)
+    return task_from_arrays(read_parts(open_arrays(path), settings), path.name, settings)
+
+
+def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:
+    """x and y, or their parts by the endings _train, _val, _test, as the file has them."""
+    x, y = settings.x_name, settings.y_name
+    if x in file.names or f"{x}_train" not in file.names:
+        missing = [name for name in (x, y) if name not in file.names]
+        if missing:
+            raise XDError(
+                f"no array {' and '.join(map(repr, missing))} in {file.path}, which has: {', '.join(file.names) or 'none'}",
+                f"{x!r} and {y!r}, or {x + '_train'!r}, {y + '_train'!r}, {x + '_test'!r}, ...",
+                "--x-name and --y-name say what they are called",
+            )
+        return {"all": (file.read(x), file.read(y))}
+    parts = {p: (f"{x}_{p}", f"{y}_{p}") for p in PARTS if f"{x}_{p}" in file.names or f"{y}_{p}" in file.names}
+    if "val" in parts and "test" not in parts:
+        raise XDError(
+            f"{file.path} with a validation part but no {x}_test", f"{x}_test and {y}_test", f"save one array {x} to have it split"
+        )
+    return {p: (file.read(nx), file.read(ny)) for p, (nx, ny) in parts.items()}
+
+
+def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
+    """Check, understand, split and scale."""
+    first, (x, y) = next(iter(arrays.items()))
+    layout = layout_of(x, settings.layout, named(settings.x_name, first))
+    kind = settings.kind or guess_kind(y, x.shape, layout)
+    checked = {part: check_part(part, pair, x.shape, layout, kind, settings) for part, pair in arrays.items()}
+    total = sum(len(targets) for _, targets in checked.values())
+    if total < LEAST_EXAMPLES:
+        raise XDError(f"{total} examples", f"at least {LEAST_EXAMPLES}", "more data")
+    parts, how_split = divide(checked, kind, settings.split, settings.split_seed)
+    reading = make_reading(parts["train"], kind, layout, x.shape, check_classes(parts, kind, settings.y_name))
+    tensors = {part: (scaled(reading, inputs), encoded(reading, targets)) for part, (inputs, targets) in parts.items()}
+    sizes = {part: len(targets) for part, (_, targets) in parts.items()}
+    notes = describe(reading, x, y, settings.layout is None, settings.kind is None, sizes, how_split)
+    return Task(name, reading, make_problem(tensors, reading), notes)
+
+
+def named(name: str, part: str) -> str:
+    return name if part == "all" else f"{name}_{part}"
+
+
+def check_part(
+    part: str, pair: tuple[np.ndarray, np.ndarray], first_shape: tuple[int, ...], layout: str, kind: Kind, settings: DataSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """x with channels second, and targets, of one part; refused where it does not fit the first part."""
+    x, y = pair
+    x_name, y_name = named(settings.x_name, part), named(settings.y_name, part)
+    if x.dtype.kind not in "biuf" or x.shape[1:] != first_shape[1:]:
+        raise XDError(
+            f"{x_name} of shape {x.shape} and type {x.dtype} beside a first part of shape {first_shape}",
+            "numbers, with the same channels and grid in every part",
+            "resample, crop or pad to one size",
+        )
+    check_finite(x, x_name)
+    check_finite(y, y_name)
+    if kind == "classification":
+        targets = encode_classes(y, y_name)
+    elif kind == "regression":
+        targets = as_vectors(y, y_name)
+    else:
+        targets = as_grids(y, x.shape, layout, y_name)
+    if len(x) != len(targets):
+        raise XDError(
+            f"{x_name} with {len(x)} examples and {y_name} with {len(targets)}",
+            "as many targets as inputs",
+            "the examples come first: (N, ...)",
+        )
+    return channels_second(x, layout), targets
+
+
+def make_reading(
+    train: tuple[np.ndarray, np.ndarray],
+    kind: Kind,
+    layout: str,
+    x_shape: tuple[int, ...],
+    classes: tuple[str, ...] | tuple[int, ...],
+) -> Reading:
+    """Everything that is learned about the data itself comes from the training part."""
+    x, y = train
+    request = Request(kind, x.shape[1], len(classes) if kind == "classification" else y.shape[1], spatial_of(x_shape, layout))
+    floor = 0.0
+    if kind == "dense":
+        # A target grid of zeros would make every relative error infinite: divide by at least a hundredth of the usual norm.
+        norms = np.linalg.norm(y.reshape(len(y), -1).astype(np.float64), axis=1)
+        floor = max(1e-2 * float(np.sqrt((norms**2).mean())), 1e-12)
+    return Reading(request, layout, Scaling.of(x), None if kind == "classification" else Scaling.of(y), classes, floor)
+
+
+def scaled(reading: Reading, x: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(reading.x_scaling.apply(x)))
+
+
+def encoded(reading: Reading, y: np.ndarray) -> Tensor:
+    """Class numbers, or the targets themselves."""
+    if reading.classes:
+        return torch.from_numpy(np.searchsorted(np.asarray(reading.classes), y).astype(np.int64))
+    return torch.from_numpy(np.ascontiguousarray(y, dtype=np.float32))

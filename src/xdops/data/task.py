@@ -1,0 +1,99 @@
+"""A task: parts of the data as tensors, what a network must take and give, loss and metric, and how all this was understood."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xdops.backbones.request import Kind, Request
+from xdops.data.layout import channels_second, check_layout, guess_layout
+from xdops.data.objective import Objective, objective
+from xdops.data.scaling import Scaling
+from xdops.errors import XDError
+from xdops.search import Problem, Split
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How arrays become inputs and outputs become predictions: everything `predict` needs, as plain data."""
+
+    request: Request
+    layout: str
+    x_scaling: Scaling
+    y_scaling: Scaling | None  # None for classes
+    classes: tuple[str, ...] | tuple[int, ...]  # labels in the order of the outputs; empty unless classification
+    floor: float = 0.0  # of the norm of a target grid, for relative errors
+
+    def inputs(self, x: np.ndarray, name: str) -> Tensor:
+        """Scaled inputs (N, channels, *spatial), refused unless their shape is the one trained on."""
+        layout = check_layout(self.layout, x.shape, name)
+        placed = channels_second(x, layout)
+        if placed.shape[1:] != self.request.input_shape:
+            raise XDError(
+                f"{name} with examples of shape {tuple(placed.shape[1:])} (read as {layout})",
+                f"{self.request.input_shape}, channels and grid of the training data",
+                "resample, crop or pad to one size",
+            )
+        return torch.from_numpy(np.ascontiguousarray(self.x_scaling.apply(placed)))
+
+    def objective(self) -> Objective:
+        return objective(self.request.kind, self.y_scaling, self.floor)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Reading":
+        def scaling(d: dict[str, Any] | None) -> Scaling | None:
+            return None if d is None else Scaling(tuple(d["mean"]), tuple(d["std"]))
+
+        r = data["request"]
+        return cls(
+            Request(r["kind"], r["in_channels"], r["outputs"], tuple(r["spatial"])),
+            data["layout"],
+            cast(Scaling, scaling(data["x_scaling"])),
+            scaling(data["y_scaling"]),
+            tuple(data["classes"]),
+            data["floor"],
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned, from where, and how it was understood (`notes`, printed to the user)."""
+
+    name: str
+    reading: Reading
+    problem: Problem
+    notes: tuple[str, ...]
+
+    @property
+    def request(self) -> Request:
+        return self.reading.request
+
+    @property
+    def kind(self) -> Kind:
+        return self.reading.request.kind
+
+    def example(self) -> Tensor:
+        """Two examples, enough for a network to be traced."""
+        return self.problem.train.x[:2]
+
+
+def layout_of(x: np.ndarray, given: str | None, name: str) -> str:
+    if x.dtype.kind not in "biuf":
+        raise XDError(
+            f"{name} of type {x.dtype}",
+            "real numbers",
+            "stack real and imaginary parts as channels" if x.dtype.kind == "c" else "numbers",
+        )
+    return guess_layout(x.shape) if given is None else check_layout(given, x.shape, name)
+
+
+def make_problem(parts: dict[str, tuple[Tensor, Tensor]], reading: Reading) -> Problem:
+    goal = reading.objective()
+    train, validation, test = (Split(*parts[name]) for name in ("train", "val", "test"))
+    return Problem(train, validation, test, goal.loss, goal.metric)

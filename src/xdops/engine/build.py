@@ -1,0 +1,174 @@
+"""From K-matrices to the planar tensors that the fast forms multiply with: dense matrices, or the stages of a chain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from xdops.engine.chains import ChainLayout
+from xdops.engine.merging import MergeStack
+from xdops.matrices import Butterfly, KMatrix
+from xdops.matrices.merge import merge
+from xdops.matrices.radices import strides_of
+
+#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Deeper ones are
+#: multiplied as dense matrices then, which pays for smaller sizes only.
+TOGETHER = 300
+TOGETHER_DEEP = 64
+
+#: Above this size, a matrix of which only few columns are in use is merged by itself, those columns alone.
+FEW = 200
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which rows and columns of a matrix are in use."""
+
+    rows: range
+    columns: range
+
+
+def planar(values: Tensor) -> Tensor:
+    """Complex (...) -> real (2, ...)."""
+    return torch.view_as_real(values.resolve_conj()).movedim(-1, 0).contiguous()
+
+
+def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[Tensor]:
+    """(2, rows, columns) each. Matrices of one size, depth and radices are merged, and their butterflies multiplied, in one go."""
+    made: list[Tensor | None] = [None] * len(matrices)
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for i, matrix in enumerate(matrices):
+        radices = {b.radices for b in matrix.butterflies}
+        few = matrix.n > FEW and 4 * len(parts[i].columns) <= matrix.n  # cheap by itself
+        if matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP) and len(radices) == 1 and not few:
+            alike.setdefault((matrix.depth, matrix.radices), []).append(i)
+        else:
+            made[i] = _dense(matrix, parts[i])
+    for indices in alike.values():
+        stack = _merged_together([matrices[i] for i in indices])  # (2, count, n, n)
+        for dense, i in zip(stack.unbind(1), indices, strict=True):
+            made[i] = _cut(dense, parts[i])
+    return [m for m in made if m is not None]
+
+
+def some_columns(matrix: KMatrix, columns: Tensor) -> Tensor:
+    """(2, n, count): these columns alone, as what the matrix makes of unit vectors."""
+    units = torch.zeros(len(columns), matrix.n, dtype=matrix.dtype, device=columns.device)
+    return planar(matrix.apply(units.scatter(1, columns[:, None], 1.0)).mT)
+
+
+def kronecker(matrices: Sequence[Tensor]) -> Tensor:
+    """A_1 (x) A_2 (x) ... of planar matrices, multiplied out to one (2, rows, columns)."""
+    product = matrices[0]
+    for A in matrices[1:]:
+        (ar, ai), (br, bi) = product[:, :, None, :, None], A[:, None, :, None, :]
+        product = torch.stack((ar * br - ai * bi, ar * bi + ai * br)).flatten(3).flatten(1, 2)
+    return product
+
+
+def _merged_together(matrices: Sequence[KMatrix]) -> Tensor:
+    """(2, count, n, n). An increasing butterfly is the transpose of a decreasing one, so one merging serves all."""
+    butterflies = [b for layer in zip(*(m.butterflies for m in matrices), strict=True) for b in layer]
+    merged = MergeStack.apply(*_stacked_factors(butterflies))
+    count, depth = len(matrices), matrices[0].depth
+    turned = [dense.mT if b.increasing else dense for dense, b in zip(merged.unbind(1), butterflies, strict=True)]
+    if depth == 1:
+        return torch.stack(turned, dim=1)
+    layers = [torch.stack(turned[d * count : (d + 1) * count], dim=1) for d in range(depth)]
+    product = layers[0]
+    for layer in layers[1:]:
+        real, imaginary = product
+        product = torch.stack((layer[0] @ real - layer[1] @ imaginary, layer[0] @ imaginary + layer[1] @ real))
+    return product
+
+
+def _stacked_factors(butterflies: Sequence[Butterfly]) -> list[Tensor]:
+    """(2, count, blocks, stride, r, r) per factor, transposed where a butterfly is increasing."""
+    first = butterflies[0]
+    values = torch.stack([b.values for b in butterflies]).movedim(-1, 0)  # (2, count, entries)
+    if values.dtype in (torch.bfloat16, torch.float16):
+        values = values.float()
+    increasing = [i for i, b in enumerate(butterflies) if b.increasing]
+    factors = []
+    for part, r, s in zip(
+        values.split([first.n * r for r in first.radices], dim=2), first.radices, strides_of(first.radices), strict=True
+    ):
+        factor = part.unflatten(2, (first.n // (r * s), s, r, r))
+        if increasing:
+            rows = [f.mT if i in increasing else f for i, f in enumerate(factor.unbind(1))]
+            factor = torch.stack(rows, dim=1)
+        factors.append(factor)
+    return factors
+
+
+def _dense(matrix: KMatrix, part: Part) -> Tensor:
+    whole = part.rows == range(matrix.n)
+    columns = part.columns.stop if part.columns.step == 1 else (len(part.columns) - 1) * part.columns.step + 1
+    dense = planar(matrix.to_dense(columns, None if whole else part.rows))
+    return dense if part.columns.step == 1 else dense[:, :, :: part.columns.step].contiguous()
+
+
+def _cut(dense: Tensor, part: Part) -> Tensor:
+    rows, columns = part.rows, part.columns
+    cut = dense[:, rows.start : rows.stop : rows.step, columns.start : columns.stop : columns.step]
+    return cut.contiguous()
+
+
+def groupings(radices: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """All ways to cut the radices, in order of stride, into `count` groups; each as the number of radices per group."""
+    if count == 1:
+        return [(len(radices),)]
+    return [(first, *rest) for first in range(1, len(radices) - count + 2) for rest in groupings(radices[first:], count - 1)]
+
+
+def group_sizes(radices: Sequence[int], grouping: Sequence[int]) -> list[int]:
+    """The products of the groups' radices, in order of stride."""
+    sizes, start = [], 0
+    for count in grouping:
+        size = 1
+        for r in radices[start : start + count]:
+            size *= r
+        sizes.append(size)
+        start += count
+    return sizes
+
+
+def two_stages(butterfly: Butterfly, low_radices: int) -> tuple[Tensor, Tensor]:
+    """Merged into blocks for two digits, the low one of so many radices: (D, H, H) that mix the high digit, (H, D, D) the low."""
+    factors = butterfly.factors
+    return merge(factors[low_radices:], butterfly.increasing)[0], merge(factors[:low_radices], butterfly.increasing)[:, 0]
+
+
+def chain_layout(matrix: KMatrix, grouping: Sequence[int], part: Part) -> ChainLayout:
+    """How the butterflies' factors, grouped by stride, follow each other: equal neighbours are one stage."""
+    digits = tuple(reversed(group_sizes(matrix.radices, grouping)))
+    sequence: list[int] = []
+    for butterfly in matrix.butterflies:
+        mixed = range(len(digits) - 1, -1, -1) if butterfly.increasing else range(len(digits))
+        for digit in mixed:
+            if not sequence or sequence[-1] != digit:
+                sequence.append(digit)
+    return ChainLayout(digits, tuple(sequence), (part.rows.step, len(part.rows)), len(part.columns))
+
+
+def chain_stages(matrix: KMatrix, grouping: Sequence[int], layout: ChainLayout) -> list[Tensor]:
+    """The stages' tensors (2, *other digits, r, r)."""
+    stages: list[Tensor] = []
+    mixed: list[int] = []
+    for butterfly in matrix.butterflies:
+        factors, start, blocks = butterfly.factors, 0, []
+        for count in grouping:
+            blocks.append(merge(factors[start : start + count], butterfly.increasing))
+            start += count
+        ordered = list(enumerate(blocks)) if butterfly.increasing else list(enumerate(blocks))[::-1]
+        for position, block in ordered:
+            digit = len(grouping) - 1 - position
+            others = [d for i, d in enumerate(layout.digits) if i != digit]
+            stage = block.reshape(*others, *block.shape[-2:])
+            if mixed and mixed[-1] == digit:
+                stages[-1] = stage @ stages[-1]
+            else:
+                stages.append(stage)
+                mixed.append(digit)
+    return [planar(stage) for stage in stages]

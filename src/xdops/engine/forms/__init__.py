@@ -1,0 +1,1 @@
+"""The forms: ways to evaluate one operation, one file each."""

@@ -1,0 +1,1 @@
+"""The floor: time, memory and facts about the machine."""

@@ -1,0 +1,1 @@
+"""How far apart operations are, and which named one is nearest."""

@@ -1,0 +1,136 @@
+"""Results of reproduced tables, read back from results/TABLE-SCALE.json, and shown beside the paper's for the terminal."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from xdops.errors import XDError
+from xdops.reproduce.tables import SCALES, TABLES
+
+Results = dict[str, Any]  # of one table at one scale, as `xdops.reproduce.collect` writes it
+Line = dict[str, Any]  # one of its rows
+
+
+def read_results(folder: Path) -> list[Results]:
+    """Every table's results in the folder, in the order of TABLES."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            results = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise XDError(f"{path}, which cannot be read ({error})", "a file that `xdops reproduce` wrote", "delete it") from error
+        if isinstance(results, dict) and results.get("format") == 1 and "table" in results:
+            found.append(results)
+    names = list(TABLES)
+    return sorted(
+        found, key=lambda r: (names.index(r["table"]) if r["table"] in names else len(names), r["table"], SCALES.index(r["scale"]))
+    )
+
+
+def show(value: float | None, percent: bool = False) -> str:
+    """As the paper prints it: four decimals below one, or percent."""
+    if value is None:
+        return "–"
+    if percent:
+        return f"{100 * value:.1f}"
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1 else f"{value:.4g}"
+
+
+def here(line: Line, percent: bool) -> str:
+    """Mean ± spread, or why there is none."""
+    if line["mean"] is None:
+        return "diverged" if line["diverged"] else "–"
+    mean = show(line["mean"], percent)
+    if line["spread"] is None:
+        return mean
+    decimals = 1 if percent else len(mean.partition(".")[2]) if "e" not in mean else None
+    return (
+        f"{mean} ± {line['spread']:.2g}"
+        if decimals is None
+        else f"{mean} ± {(100 if percent else 1) * line['spread']:.{decimals}f}"
+    )
+
+
+def against_paper(line: Line, percent: bool) -> str:
+    """Ours as a multiple of the paper's; for percentages the difference in points."""
+    if line["mean"] is None or not line["paper"]:
+        return "–"
+    return f"{100 * (line['mean'] - line['paper']):+.1f}" if percent else f"{line['mean'] / line['paper']:.2f}x"
+
+
+def seeds(line: Line) -> str:
+    """How many seeds stand behind a line, of how many there are to be, and how many diverged."""
+    done, planned, lost = len(line["seeds"]), len(line["planned"]), len(line["diverged"])
+    if not done + planned + lost:
+        return "–"
+    count = f"{done}" if done + lost >= planned else f"{done} of {planned}"
+    return f"{count}, {lost} diverged" if lost else count
+
+
+def setting(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
+
+
+def metrics(results: Results) -> list[str]:
+    return list(dict.fromkeys(line["metric"] for line in results["rows"]))
+
+
+def is_best(line: Line, results: Results) -> bool:
+    """Whether no other method does better at the same setting."""
+    same = [r for r in results["rows"] if r["setting"] == line["setting"] and r["metric"] == line["metric"]]
+    means = [r["mean"] for r in same if r["mean"] is not None]
+    if results["lower_is_better"] is None:
+        return False
+    return len(means) > 1 and line["mean"] == (min if results["lower_is_better"] else max)(means)
+
+
+def progress(results: Results) -> tuple[int, int]:
+    """Runs finished, diverged ones included, and runs planned."""
+    rows = {(line["method"], setting(line["setting"])): line for line in results["rows"]}.values()
+    done = sum(len(set(line["planned"]) & {*line["seeds"], *map(int, line["diverged"])}) for line in rows)
+    return done, sum(len(line["planned"]) for line in rows)
+
+
+def caption(results: Results) -> str:
+    done, planned = progress(results)
+    better = {True: "lower is better; ", False: "higher is better; ", None: ""}[results["lower_is_better"]]
+    unit = ", in percent" if results["percent"] else ""
+    unfinished = f"; {done} of {planned} runs are finished" if done < planned else ""
+    return f"{', '.join(metrics(results))}{unit}; {better}mean ± standard deviation over seeds{unfinished}"
+
+
+def terminal_table(results: Results) -> Table:
+    """A line per method and setting."""
+    percent, several = results["percent"], len(metrics(results)) > 1
+    title = f"{results['title']} ({results['where']}), {results['scale']} scale"
+    table = Table(title=title, caption=caption(results), box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for head in ("setting", "method", *(["metric"] if several else [])):
+        table.add_column(head)
+    for head in ("here", "paper", "here - paper" if percent else "here / paper", "seeds", "s/epoch"):
+        table.add_column(head, justify="right", no_wrap=True)
+    before = None
+    for line in sorted(results["rows"], key=lambda r: first_place(r["setting"], results)):
+        if before is not None and line["setting"] != before:
+            table.add_section()
+        name = "" if line["setting"] == before else setting(line["setting"])
+        cells = [
+            here(line, percent),
+            show(line["paper"], percent),
+            against_paper(line, percent),
+            seeds(line),
+            f"{line['seconds_per_epoch']:.2f}" if "seconds_per_epoch" in line else "–",
+        ]
+        table.add_row(
+            name, line["method"], *([line["metric"]] if several else []), *cells, style="bold" if is_best(line, results) else None
+        )
+        before = line["setting"]
+    return table
+
+
+def first_place(values: Mapping[str, Any], results: Results) -> int:
+    """Where a setting first appears: lines of one setting belong together."""
+    return next(i for i, line in enumerate(results["rows"]) if line["setting"] == values)

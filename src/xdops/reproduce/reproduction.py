@@ -1,0 +1,178 @@
+"""Run a table: every (row, seed) that is not finished yet, first all rows of the first seed, each in a folder of its own.
+
+OUT/TABLE-SCALE/ROW-DIGEST/row.json    what the row is
+OUT/TABLE-SCALE/ROW-DIGEST/seedN/      one run, see `xdops.reproduce.runs`
+
+Whatever stops it, the same call goes on: finished runs are kept, the one that was running continues where it was. Several processes
+may share a table: each run is locked by whoever runs it.
+"""
+
+import dataclasses
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from xdops.errors import XDError
+from xdops.experiments.folder import differences, read_json
+from xdops.reproduce.collect import write_results
+from xdops.reproduce.runs import (
+    ANOTHER,
+    DIVERGED,
+    MEASURED,
+    finished_seeds,
+    is_finished,
+    read_outcome,
+    run_folder,
+    write_machine,
+)
+from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, slug
+from xdops.search import Diverged, Progress, search
+from xdops.search.distributed import under_torchrun
+from xdops.storage.files import disk_error, write_json
+from xdops.storage.lock import Held, lock
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table to be run. patterns, seeds: only these rows and seeds, if given; results are always written of all that is there."""
+
+    table: Table
+    context: Context
+    out: Path
+    results: Path
+    command: str
+    patterns: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    @property
+    def home(self) -> Path:
+        """The folder of the table's runs."""
+        return self.out / f"{self.table.runs or self.table.name}-{self.context.scale}"
+
+    def run(self, tell: Report, progress: Callable[[], Progress | None]) -> dict[str, Any]:
+        """All runs that are left; returns the table's results. Raises Interrupted with everything saved."""
+        if under_torchrun():
+            raise XDError(
+                "reproduce under torchrun", "one process that starts the others by itself", "the command without torchrun"
+            )
+        rows = self.rows()
+        chosen = select(rows, self.patterns)
+        self._claim(chosen, tell)
+        runs = [(row, seed) for row, seed in in_order(chosen, self.seeds) if not is_finished(self._folder(row, seed))]
+        for i, (row, seed) in enumerate(runs):
+            folder = self._folder(row, seed)
+            try:
+                with lock(folder / "lock"):
+                    if not is_finished(folder):  # another process may have finished it meanwhile
+                        left = self._time_left(rows, runs[i:])
+                        tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}" + (f"; about {left} left in all" if left else ""))
+                        self._run_one(row, seed, folder, progress, tell)
+            except Held as held:
+                tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}: left to process {held.by}, which is running it")
+                continue
+            self.collect(rows)
+        return self.collect(rows)
+
+    def rows(self) -> list[Row]:
+        """Every row of the table, told apart by method and setting."""
+        rows = list(self.table.rows(self.context))
+        if not rows:
+            raise XDError(f"table {self.table.name} at scale {self.context.scale}", "a scale that it has", "xdops reproduce --list")
+        slugs = [row.slug for row in rows]
+        assert len(set(slugs)) == len(slugs), f"rows of table {self.table.name} with equal method and setting"
+        return rows
+
+    def collect(self, rows: Sequence[Row]) -> dict[str, Any]:
+        with lock(self.home / "results.lock", wait=True):
+            return write_results(self.table, self.context.scale, rows, self.home, self.results, self.command)
+
+    def _folder(self, row: Row, seed: int) -> Path:
+        return run_folder(self.home, row, seed)
+
+    def _claim(self, rows: Sequence[Row], tell: Report) -> None:
+        """Make the rows' folders; say which rows have runs of other settings, which are kept and not used."""
+        for row in rows:
+            folder = self.home / row.folder
+            facts = {"method": row.method, "setting": dict(row.setting), "settings": dict(row.settings)}
+            if not (folder / "row.json").exists():
+                for other in sorted(self.home.glob(f"{row.slug}-????????/row.json")):
+                    changed = differences(read_json(other, ANOTHER)["settings"], json.loads(json.dumps(facts["settings"])))
+                    tell(f"{row.label}: other settings than in {other.parent} ({'; '.join(changed[:4])}), which is left as it is")
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise disk_error(folder, 0, error) from error
+                write_json(folder / "row.json", facts)
+
+    def _run_one(self, row: Row, seed: int, folder: Path, progress: Callable[[], Progress | None], tell: Report) -> None:
+        write_machine(folder)
+        started = time.monotonic()
+        if isinstance(row, MeasuredRow):
+            values = {name: float(value) for name, value in row.measure(seed).items()}
+            write_json(folder / MEASURED, {"values": values, "seconds": time.monotonic() - started})
+            return
+        assert isinstance(row, SearchRow)
+        prepared = row.prepare(seed)
+        settings = dataclasses.replace(prepared.settings, seed=seed)
+        try:
+            search(
+                prepared.network,
+                prepared.problem,
+                settings,
+                folder,
+                resume=True,
+                describe=prepared.describe,
+                progress=progress(),
+            )
+        except Diverged as error:
+            write_json(folder / DIVERGED, {"message": error.given, "seconds": time.monotonic() - started})
+            tell(f"{row.label}, seed {seed} diverged: {error}")
+
+    def _time_left(self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]]) -> str:
+        """From finished runs: of the same row if there are any, of all rows otherwise."""
+        times = {row.slug: [read_outcome(self.home, row, s, "").seconds for s in finished_seeds(self.home, row)] for row in rows}
+        every = [seconds for found in times.values() for seconds in found]
+        if not every:
+            return ""
+        return duration(sum(statistics.fmean(times[row.slug] or every) for row, _ in runs))
+
+
+def in_order(rows: Sequence[Row], seeds: Sequence[int]) -> list[tuple[Row, int]]:
+    """All rows of the first seed, then all of the second: a table that is stopped early is whole with fewer seeds."""
+    wanted = [tuple(seeds) if seeds and row.seeds else row.seeds for row in rows]
+    longest = max(map(len, wanted), default=0)
+    return [(row, of_row[i]) for i in range(longest) for row, of_row in zip(rows, wanted, strict=True) if i < len(of_row)]
+
+
+def select(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
+    """The rows that one of the patterns names: whole words of the slug, or a glob for all of it."""
+    chosen = [row for row in rows if not patterns or any(_names(pattern, row.slug) for pattern in patterns)]
+    if not chosen:
+        raise XDError(
+            f"--rows {' '.join(patterns)}, which names no row",
+            f"words or globs of {', '.join(row.slug for row in rows)}",
+            f"--rows {rows[0].slug}",
+        )
+    return chosen
+
+
+def _names(pattern: str, name: str) -> bool:
+    pattern = slug(pattern)
+    if any(sign in pattern for sign in "*?["):
+        return fnmatchcase(name, pattern)
+    return bool(pattern) and f"-{pattern}-" in f"-{name}-"
+
+
+def duration(seconds: float) -> str:
+    """2 h 05 min, 12 min, 40 s"""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"

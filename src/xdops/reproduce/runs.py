@@ -1,0 +1,107 @@
+"""What the folder of one (row, seed) holds, and what it says when it is finished.
+
+lock, machine.json   who runs it, and where
+result.json          of a search, with all that `search` keeps beside it
+measured.json        of a measurement
+diverged.json        the message of a search whose numbers blew up
+"""
+
+import os
+import platform
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from xdops.experiments.folder import read_json
+from xdops.reproduce.table import Row, SearchRow
+from xdops.search import SearchResult
+from xdops.storage.files import write_json
+
+MACHINE, SEARCHED, MEASURED, DIVERGED = "machine.json", "result.json", "measured.json", "diverged.json"
+ANOTHER = "another --out"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run. values: by metric, none if it diverged."""
+
+    seed: int
+    values: dict[str, float]
+    seconds: float  # training, or measuring
+    diverged: str | None = None
+    facts: dict[str, float] = field(default_factory=dict)  # numbers beside the metric, by name
+    curves: dict[str, list[float]] = field(default_factory=dict)  # by epoch
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
+def run_folder(home: Path, row: Row, seed: int) -> Path:
+    return home / row.folder / f"seed{seed}"
+
+
+def is_finished(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (SEARCHED, MEASURED, DIVERGED))
+
+
+def finished_seeds(home: Path, row: Row) -> list[int]:
+    """Every seed of the row that is finished, asked for or not."""
+    folders = (home / row.folder).glob("seed*")
+    return sorted(int(folder.name.removeprefix("seed")) for folder in folders if is_finished(folder))
+
+
+def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
+    """metric: the table's name for what a search reports."""
+    folder = run_folder(home, row, seed)
+    machine = read_json(folder / MACHINE, ANOTHER)
+    if (folder / DIVERGED).exists():
+        found = read_json(folder / DIVERGED, ANOTHER)
+        return Outcome(seed, {}, found["seconds"], diverged=found["message"], machine=machine)
+    if isinstance(row, SearchRow):
+        result = SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER))
+        values = {"last": result.test_at_last, "best": result.test_at_best, "novelty": result.history[-1].novelty}
+        seconds = sum(r.seconds for r in result.history)
+        return Outcome(seed, {metric: values[row.report]}, seconds, None, _facts(result), _curves(result), machine)
+    found = read_json(folder / MEASURED, ANOTHER)
+    return Outcome(seed, found["values"], found["seconds"], machine=machine)
+
+
+def _facts(result: SearchResult) -> dict[str, float]:
+    return {
+        "seconds_per_epoch": result.seconds_per_epoch,
+        "epochs": len(result.history),
+        "weights": result.weights,
+        "architecture": result.architecture,
+        "novelty": statistics.fmean(result.novelty.values()) if result.novelty else 0.0,
+    }
+
+
+def _curves(result: SearchResult) -> dict[str, list[float]]:
+    return {
+        "train": [r.train_loss for r in result.history],
+        "held out": [r.validation_metric for r in result.history],
+        "novelty": [r.novelty for r in result.history],
+    }
+
+
+def write_machine(folder: Path) -> None:
+    """Where the run is made; times mean nothing without it."""
+    facts = {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    if torch.cuda.is_available():
+        facts["gpu"] = torch.cuda.get_device_name()
+    write_json(folder / MACHINE, facts)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

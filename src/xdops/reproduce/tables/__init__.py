@@ -1,0 +1,20 @@
+"""Tables and figures of the paper as data: what each row runs, and what the paper says."""
+
+from xdops.reproduce.table import Context, CurvesFigure, LineFigure, MeasuredRow, NoveltyFigure, Prepared, Row, SearchRow, Table
+from xdops.reproduce.tables.registry import SCALES, TABLES, Scale, find_table
+
+__all__ = [
+    "SCALES",
+    "TABLES",
+    "Context",
+    "CurvesFigure",
+    "LineFigure",
+    "MeasuredRow",
+    "NoveltyFigure",
+    "Prepared",
+    "Row",
+    "Scale",
+    "SearchRow",
+    "Table",
+    "find_table",
+]

@@ -1,0 +1,28 @@
+"""Which tables there are. Their modules are imported only when they are asked for."""
+
+import importlib
+from typing import Literal, get_args
+
+from xdops.errors import XDError
+from xdops.reproduce.table import Table
+
+Scale = Literal["laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+#: A new table is one line here: its name, and "module:attribute" of a Table.
+TABLES: dict[str, str] = {
+    "cifar": "xdops.reproduce.tables.cifar:TABLE",
+    "novelty": "xdops.reproduce.tables.novelty:TABLE",
+    "burgers": "xdops.reproduce.tables.pde:BURGERS_TABLE",
+    "darcy": "xdops.reproduce.tables.pde:DARCY_TABLE",
+    "navier-stokes": "xdops.reproduce.tables.pde:NAVIER_STOKES_TABLE",
+    "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
+    "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
+}
+
+
+def find_table(name: str) -> Table:
+    if name not in TABLES:
+        raise XDError(f"table {name!r}", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
+    module, attribute = TABLES[name].split(":")
+    return getattr(importlib.import_module(module), attribute)

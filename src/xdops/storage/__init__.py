@@ -1,0 +1,1 @@
+"""The floor: files that are whole or not there, locks, comparing settings."""

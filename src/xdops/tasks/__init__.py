@@ -1,1 +1,0 @@
-"""A task: data, split and scaled, with what to predict and how it is measured."""

@@ -1,0 +1,146 @@
+"""`xdops search` and `xdops predict` on small real data: from a file to a table, a sentence, a report and predictions."""
+
+import json
+import os
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from search_data import KINDS, signals
+
+from xdops.cli.main import main
+
+COMMON = ["--seeds", "1", "--epochs", "2", "--batch-size", "16", "--depth", "1", "1", "1", "-q"]
+SMALL = [*COMMON, "--backbone", "small"]
+
+
+def save(folder: Path, arrays: dict[str, np.ndarray]) -> str:
+    path = folder / "data.npz"
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def search(*arguments: object) -> int:
+    return main(["search", *map(str, arguments)])
+
+
+def predict(*arguments: object) -> int:
+    return main(["predict", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_search_on_users_data_ends_with_a_table_a_sentence_a_report_and_predictions(kind: str, tmp_path: Path, capsys) -> None:
+    arrays = KINDS[kind]()
+    data, out = save(tmp_path, arrays), tmp_path / "out"
+    flags = COMMON if kind.startswith("dense") else SMALL
+    assert search(data, "--out", out, *flags, *(["--spaces", "backbone,xd"] if kind == "dense_2d" else [])) == 0
+    printed = capsys.readouterr().out
+    assert "(detected; --kind overrules)" in printed
+    assert "XD came out" in printed or "XD made no clear difference" in printed
+    assert "one seed cannot tell skill from chance" in " ".join(printed.split())
+
+    results = json.loads((out / "results.json").read_text())
+    by_space = {row["space"]: row for row in results["spaces"]}
+    assert by_space["backbone"]["architecture"] == 0 < by_space["xd"]["architecture"]
+    assert by_space["backbone"]["weights"] == by_space["xd"]["weights"]
+    assert (out / "runs" / "xd-seed0" / "metrics.jsonl").read_text().count("\n") == 2
+    html = (out / "report.html").read_text()
+    assert results["verdict"].replace("'", "&#x27;") in html
+
+    predictions = tmp_path / "predictions.npz"
+    assert predict(out, data, "-o", predictions, "--space", "xd") == 0
+    got = np.load(predictions, allow_pickle=False)
+    if kind in ("signals", "images"):
+        assert set(got["label"].tolist()) <= set(arrays["y"].tolist())
+        np.testing.assert_allclose(got["probability"].sum(1), 1, rtol=1e-5)
+        np.testing.assert_array_equal(got["classes"][got["probability"].argmax(1)], got["label"])
+    else:
+        assert got["prediction"].shape[0] == len(arrays["x"])
+        assert abs(got["prediction"].mean() - arrays["y"].mean()) < 3 * arrays["y"].std()  # in the units of the data
+
+
+def test_predictions_on_the_test_part_have_the_accuracy_that_the_search_reported(tmp_path: Path) -> None:
+    parts = {}
+    for i, part in enumerate(("train", "val", "test")):
+        parts |= {f"{name}_{part}": array for name, array in signals(n=40, seed=i).items()}
+    data, out = save(tmp_path, parts), tmp_path / "out"
+    assert search(data, "--out", out, *SMALL, "--spaces", "xd", "--lr", 0.03, "--epochs", 4) == 0
+    assert predict(out, data, "-o", tmp_path / "p.npz", "--x-name", "x_test") == 0
+    reported = json.loads((out / "results.json").read_text())["runs"][0]["test_at_best"]
+    assert (np.load(tmp_path / "p.npz")["label"] == parts["y_test"]).mean() == pytest.approx(reported)
+    assert reported > 0.8
+
+
+def test_settings_hold_the_command_that_repeats_the_search_exactly(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, signals())
+    assert search("data.npz", "--out", "first run", *SMALL, "--spaces", "xd", "--split", 0.5, 0.25, 0.25, "--resume") == 0
+    first = tmp_path / "first run"
+    command = json.loads((first / "settings.json").read_text())["command"]
+    assert command.startswith("xdops search data.npz --spaces xd --seeds 1 --epochs 2 --out 'first run' --split 0.5 0.25 0.25")
+    words = [w if w != "first run" else "second" for w in shlex.split(command)[1:]]
+    assert main(words) == 0
+    numbers = [json.loads((folder / "results.json").read_text())["spaces"][0]["test"] for folder in (first, tmp_path / "second")]
+    assert numbers[0] == numbers[1]
+
+
+def test_resume_keeps_finished_runs_and_adds_spaces_and_seeds(tmp_path: Path) -> None:
+    data, out = save(tmp_path, signals()), tmp_path / "out"
+    assert search(data, "--out", out, *SMALL, "--spaces", "backbone") == 0
+    kept = out / "runs" / "backbone-seed0" / "result.json"
+    before = kept.stat().st_mtime_ns
+    more = ["--spaces", "backbone,xd", "--seeds", "2"]
+    assert search(data, "--out", out, *SMALL, *more) == 2
+    assert search(data, "--out", out, *SMALL, *more, "--resume") == 0
+    assert kept.stat().st_mtime_ns == before
+    assert sorted(p.name for p in (out / "runs").iterdir()) == ["backbone-seed0", "backbone-seed1", "xd-seed0", "xd-seed1"]
+    assert "2 seeds" in json.loads((out / "results.json").read_text())["verdict"]
+    assert search(data, "--out", out, *SMALL, "--spaces", "xd", "--resume") == 0  # asking for less forgets nothing
+    assert [len(row["test"]) for row in json.loads((out / "results.json").read_text())["spaces"]] == [2, 2]
+
+
+def interrupt_when(happened: Callable[[], bool]) -> threading.Thread:
+    """Ctrl-C, as the terminal sends it, as soon as something has happened."""
+
+    def watch() -> None:
+        until = time.monotonic() + 60
+        while not happened() and time.monotonic() < until:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_result(tmp_path: Path, capsys) -> None:
+    data, out, whole = save(tmp_path, signals(n=100)), tmp_path / "out", tmp_path / "whole"
+    arguments = [data, *SMALL, "--spaces", "xd", "--epochs", "5", "--batch-size", "8"]
+    metrics = out / "runs" / "xd-seed0" / "metrics.jsonl"
+    thread = interrupt_when(lambda: metrics.exists() and metrics.read_text() != "")
+    assert search(*arguments, "--out", out) == 130
+    thread.join()
+    printed = capsys.readouterr().out
+    assert "everything is saved" in printed
+    assert f"--out {out} " in printed
+    assert "--resume" in printed
+    assert not (out / "results.json").exists()
+    assert search(*arguments, "--out", out, "--resume") == 0
+    assert search(*arguments, "--out", whole) == 0
+    numbers = [json.loads((folder / "results.json").read_text())["runs"][0] for folder in (out, whole)]
+    assert numbers[0]["test_at_last"] == numbers[1]["test_at_last"]
+    assert numbers[0]["novelty"] == numbers[1]["novelty"]
+
+
+def test_help_teaches_with_examples(capsys) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["search", "--help"])
+    assert ending.value.code == 0
+    printed = capsys.readouterr().out
+    for words in ("xdops search data.npz", "--spaces", "--resume", "x_train, y_train", "(N, channels, length)"):
+        assert words in printed

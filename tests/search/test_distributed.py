@@ -1,0 +1,87 @@
+"""Two processes train as one does, up to rounding."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from search_support import SETTINGS, SUMMED, make_network, make_problem
+from torch import nn
+
+from xdops.errors import XDError
+from xdops.search import Silent, search
+from xdops.search.batches import share
+from xdops.search.checkpoint import newest
+
+SUPPORT = Path(__file__).parents[1] / "support" / "search_support.py"
+
+
+def test_shares_cover_a_batch_once_and_differ_by_at_most_one() -> None:
+    for size in range(1, 9):
+        for world in (1, 2, 3, 5):
+            batch = torch.arange(size)
+            parts = [share(batch, rank, world) for rank in range(world)]
+            counted = [batch[part] for part, count in parts if count]
+            assert torch.equal(torch.cat(counted), batch)
+            assert max(c for _, c in parts) - min(c for _, c in parts) <= 1
+            assert all(len(batch[part]) >= 1 for part, _ in parts)
+
+
+def assert_close_runs(one: Path, two: Path) -> None:
+    """Weights, optimizer states, losses and metrics agree up to rounding."""
+    a, b = newest(one / "checkpoints"), newest(two / "checkpoints")
+    assert a is not None
+    assert b is not None
+    assert set(a.tensors) == set(b.tensors)
+    for name, tensor in a.tensors.items():
+        torch.testing.assert_close(b.tensors[name], tensor, rtol=1e-8, atol=1e-10, msg=name)
+    for r, s in zip(a.facts["position"]["history"], b.facts["position"]["history"], strict=True):
+        assert r["train_loss"] == pytest.approx(s["train_loss"], rel=1e-9)
+        assert r["validation_loss"] == pytest.approx(s["validation_loss"], rel=1e-9)
+        assert r["validation_metric"] == s["validation_metric"]
+
+
+def test_two_processes_equal_one_up_to_rounding(tmp_path: Path) -> None:
+    # 37 examples in steps of 2 x 4: the last has one batch of 4 and one of 1, of which the second process has nothing. The end of
+    # the warm-up changes what the gradients are reduced over. An odd number of validation examples is shared unevenly.
+    settings = dataclasses.replace(SETTINGS, batch_size=4, accumulate=2, epochs=2, precision="64-true")
+    networks = {}
+    for processes in (1, 2):
+        networks[processes] = make_network(dropout=0.0)
+        out = tmp_path / str(processes)
+        search(networks[processes], make_problem(), dataclasses.replace(settings, processes=processes), out, progress=Silent())
+    assert_close_runs(tmp_path / "1", tmp_path / "2")
+    # The network of the caller, of which the processes trained copies, has learned.
+    for p, q in zip(networks[1].parameters(), networks[2].parameters(), strict=True):
+        torch.testing.assert_close(p.double(), q.double(), rtol=1e-6, atol=1e-7)
+
+
+def test_two_processes_under_torchrun_stopped_and_resumed_equal_one_with_a_summed_loss(tmp_path: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_PAUSE": "0.1"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, str(SUPPORT), str(tmp_path / "two"), "resume", "summed"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == "step 1 2":
+            process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    stopped = newest(tmp_path / "two" / "checkpoints")
+    assert stopped is not None
+    assert stopped.facts["position"]["epoch"] == 1
+    assert stopped.facts["position"]["step"] >= 2
+    subprocess.run(command, check=True, env=environment | {"SEARCH_PAUSE": "0"}, capture_output=True, timeout=120)
+    settings, problem = SUMMED
+    search(make_network(dropout=0.0), problem, settings, tmp_path / "one", progress=Silent())
+    assert_close_runs(tmp_path / "one", tmp_path / "two")
+
+
+def test_a_loss_that_cannot_be_sent_to_another_process_is_refused(tmp_path: Path) -> None:
+    problem = make_problem(loss=lambda prediction, y: nn.functional.cross_entropy(prediction, y))
+    with pytest.raises(XDError, match="cannot be sent"):
+        search(make_network(), problem, dataclasses.replace(SETTINGS, processes=2), tmp_path / "run", progress=Silent())
+    assert not (tmp_path / "run").exists()
