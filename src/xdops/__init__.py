@@ -5,7 +5,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.operations import XDOperation, nearest_named
 from xdops.operations.catalogue import named
-from xdops.operations.distances import distance
+from xdops.operations.distances.measure import distance
 
 __version__ = "0.1.0"
 __all__ = [

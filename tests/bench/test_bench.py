@@ -8,9 +8,10 @@ import pytest
 from xdops.bench import layers, sweep
 from xdops.bench.counts import causal_counts, conv_flops, counts, training_problem
 from xdops.bench.layers import Layer
+from xdops.bench.memory import peak_memory
 from xdops.bench.summary import TARGETS, geometric_mean, summarise
 from xdops.cli.main import main
-from xdops.measuring.timing import interleaved, peak_memory
+from xdops.measuring.timing import interleaved
 from xdops.report import performance as document
 
 SMALL = (

@@ -65,7 +65,7 @@ def test_large_operators_are_sampled_reproducibly_and_close_to_the_truth(monkeyp
         parameter.data += 0.01 * torch.randn_like(parameter)
     exact = distance(other, op)
     assert exact.exact
-    monkeypatch.setattr(sys.modules["xdops.operations.distances.distance"], "EXACT_UP_TO", 100)
+    monkeypatch.setattr(sys.modules["xdops.operations.distances.measure"], "EXACT_UP_TO", 100)
     sampled = distance(other, op)
     assert not sampled.exact
     assert sampled == distance(other, op)

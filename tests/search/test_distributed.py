@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from search_support import SETTINGS, SUMMED, make_network, make_problem
+from search_support import SETTINGS, SUMMED, assert_close_runs, make_network, make_problem
 from torch import nn
 
 from xdops.errors import XDError
@@ -29,20 +29,6 @@ def test_shares_cover_a_batch_once_and_differ_by_at_most_one() -> None:
             assert torch.equal(torch.cat(counted), batch)
             assert max(c for _, c in parts) - min(c for _, c in parts) <= 1
             assert all(len(batch[part]) >= 1 for part, _ in parts)
-
-
-def assert_close_runs(one: Path, two: Path) -> None:
-    """Weights, optimizer states, losses and metrics agree up to rounding."""
-    a, b = newest(one / "checkpoints"), newest(two / "checkpoints")
-    assert a is not None
-    assert b is not None
-    assert set(a.tensors) == set(b.tensors)
-    for name, tensor in a.tensors.items():
-        torch.testing.assert_close(b.tensors[name], tensor, rtol=1e-8, atol=1e-10, msg=name)
-    for r, s in zip(a.facts["position"]["history"], b.facts["position"]["history"], strict=True):
-        assert r["train_loss"] == pytest.approx(s["train_loss"], rel=1e-9)
-        assert r["validation_loss"] == pytest.approx(s["validation_loss"], rel=1e-9)
-        assert r["validation_metric"] == s["validation_metric"]
 
 
 def test_two_processes_equal_one_up_to_rounding(tmp_path: Path) -> None:

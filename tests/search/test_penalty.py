@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from search_support import SETTINGS, make_network, make_problem
-from test_search_distributed import assert_close_runs
-from test_search_resume import StopAt, assert_same_run
+from search_support import SETTINGS, StopAt, assert_close_runs, assert_same_run, make_network, make_problem
 from torch import Tensor, nn
 
 from xdops.convert import arch_parameters

@@ -11,45 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from search_support import SETTINGS, make_network, make_problem
+from search_support import SETTINGS, StopAt, assert_same_run, lines, make_network, make_problem, timeless
 
 from xdops.errors import XDError
 from xdops.search import Interrupted, OptimizerSettings, SearchResult, Silent, load_weights, search
 from xdops.search.checkpoint import newest
 
 SUPPORT = Path(__file__).parents[1] / "support" / "search_support.py"
-
-
-class StopAt(Silent):
-    """Sends a signal to this process at one step, as Ctrl-C would."""
-
-    def __init__(self, epoch: int, step: int, number: int = signal.SIGINT) -> None:
-        self.at, self.number = (epoch, step), number
-
-    def step(self, epoch: int, step: int, loss: float) -> None:
-        if (epoch, step) == self.at:
-            os.kill(os.getpid(), self.number)
-
-
-def assert_same_run(a: Path, b: Path) -> None:
-    """The last states, tensors and facts, are equal bit for bit, but for time."""
-    first, second = newest(a / "checkpoints"), newest(b / "checkpoints")
-    assert first is not None
-    assert second is not None
-    assert set(first.tensors) == set(second.tensors)
-    for name, tensor in first.tensors.items():
-        assert torch.equal(tensor, second.tensors[name]), name
-    assert timeless(first.facts["position"]) == timeless(second.facts["position"])
-    assert [timeless(line) for line in lines(a)] == [timeless(line) for line in lines(b)]
-
-
-def timeless(value: dict) -> dict:
-    kept = {k: v for k, v in value.items() if k != "seconds"}
-    return kept | {"history": [timeless(r) for r in value["history"]]} if "history" in value else kept
-
-
-def lines(out: Path) -> list[dict]:
-    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import io
 import pytest
 import torch
 import torch.nn.functional as F
-from test_convert_networks import CASES, network, run, train_step
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+from toy_networks import CASES, network, run, train_step
 
 from xdops import XDConfig, XDError, XDOperation, arch_parameters, novelty, revert_, weight_parameters
 from xdops.operations.catalogue.fourier import SpectralConv

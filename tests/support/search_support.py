@@ -1,16 +1,20 @@
 """A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume] [summed]."""
 
 import dataclasses
+import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from xdops.convert import XDConfig, convert_
-from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Split, search
+from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Silent, Split, search
+from xdops.search.checkpoint import newest
 from xdops.search.results import EpochRecord
 
 #: Momentum, Adam, a schedule and a warm-up that ends within the run.
@@ -71,6 +75,52 @@ def make_problem(**changes: object) -> Problem:
         jitter,
     )
     return dataclasses.replace(problem, **changes)  # type: ignore[arg-type]
+
+
+def assert_close_runs(one: Path, two: Path) -> None:
+    """Weights, optimizer states, losses and metrics agree up to rounding."""
+    a, b = newest(one / "checkpoints"), newest(two / "checkpoints")
+    assert a is not None
+    assert b is not None
+    assert set(a.tensors) == set(b.tensors)
+    for name, tensor in a.tensors.items():
+        torch.testing.assert_close(b.tensors[name], tensor, rtol=1e-8, atol=1e-10, msg=name)
+    for r, s in zip(a.facts["position"]["history"], b.facts["position"]["history"], strict=True):
+        assert r["train_loss"] == pytest.approx(s["train_loss"], rel=1e-9)
+        assert r["validation_loss"] == pytest.approx(s["validation_loss"], rel=1e-9)
+        assert r["validation_metric"] == s["validation_metric"]
+
+
+class StopAt(Silent):
+    """Sends a signal to this process at one step, as Ctrl-C would."""
+
+    def __init__(self, epoch: int, step: int, number: int = signal.SIGINT) -> None:
+        self.at, self.number = (epoch, step), number
+
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        if (epoch, step) == self.at:
+            os.kill(os.getpid(), self.number)
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    """The last states, tensors and facts, are equal bit for bit, but for time."""
+    first, second = newest(a / "checkpoints"), newest(b / "checkpoints")
+    assert first is not None
+    assert second is not None
+    assert set(first.tensors) == set(second.tensors)
+    for name, tensor in first.tensors.items():
+        assert torch.equal(tensor, second.tensors[name]), name
+    assert timeless(first.facts["position"]) == timeless(second.facts["position"])
+    assert [timeless(line) for line in lines(a)] == [timeless(line) for line in lines(b)]
+
+
+def timeless(value: dict) -> dict:
+    kept = {k: v for k, v in value.items() if k != "seconds"}
+    return kept | {"history": [timeless(r) for r in value["history"]]} if "history" in value else kept
+
+
+def lines(out: Path) -> list[dict]:
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
 class Slow:

@@ -4,7 +4,7 @@ from xdops.engine.workspace import release_scratch
 from xdops.operations.axes import Axis
 from xdops.operations.catalogue import named
 from xdops.operations.definition import xd_operation
-from xdops.operations.distances.distance import Distance, distance
+from xdops.operations.distances.measure import Distance, distance
 from xdops.operations.distances.nearest import Neighbour, nearest_named
 from xdops.operations.operation import ARCHITECTURE, XDOperation
 from xdops.operations.warmstart import from_conv

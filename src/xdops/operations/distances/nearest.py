@@ -11,7 +11,7 @@ from xdops.matrices.pairs import to_pairs
 from xdops.operations.axes import Axis, Taps
 from xdops.operations.catalogue.fourier import WholeAxis, count_matrix
 from xdops.operations.catalogue.parts import fourier_in, in_dtype, mode_matrix, outer
-from xdops.operations.distances.distance import Distance, distance
+from xdops.operations.distances.measure import Distance, distance
 from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import deepen_input, deepen_output, dilated, filter_matrix
 
