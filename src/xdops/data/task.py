@@ -80,7 +80,7 @@ class Task:
 
     def example(self) -> Tensor:
         """Two examples, enough for a network to be traced."""
-        return self.problem.train.x[:2]
+        return self.problem.train.batch(torch.arange(min(2, len(self.problem.train)))).x
 
 
 def layout_of(x: np.ndarray, given: str | None, name: str) -> str:

@@ -6,16 +6,20 @@
 """
 
 from xdops.search.checkpoint import load_checkpoint, load_weights, save_checkpoint
-from xdops.search.problem import Metric, Problem, Split
+from xdops.search.examples import Batch, Examples, Sequences, Split
+from xdops.search.problem import MeanMetric, Metric, Problem
 from xdops.search.progress import PlainProgress, Progress, RichProgress, Silent
 from xdops.search.results import Diverged, EpochRecord, Interrupted, SearchResult
 from xdops.search.run import search
 from xdops.search.settings import OptimizerSettings, ScheduleSettings, SearchSettings
 
 __all__ = [
+    "Batch",
     "Diverged",
     "EpochRecord",
+    "Examples",
     "Interrupted",
+    "MeanMetric",
     "Metric",
     "OptimizerSettings",
     "PlainProgress",
@@ -25,6 +29,7 @@ __all__ = [
     "ScheduleSettings",
     "SearchResult",
     "SearchSettings",
+    "Sequences",
     "Silent",
     "Split",
     "load_checkpoint",

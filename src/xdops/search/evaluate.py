@@ -1,11 +1,14 @@
 """Predictions, loss and metric over a whole split."""
 
+from collections.abc import Sequence
+
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from xdops.search.distributed import gather, same_buffers
-from xdops.search.problem import Problem, Split
+from xdops.search.distributed import gather, same_buffers, total
+from xdops.search.examples import Batch, Examples
+from xdops.search.problem import MeanMetric, Problem
 from xdops.search.settings import SearchSettings
 
 
@@ -22,24 +25,75 @@ def predict(fabric: Fabric, network: nn.Module, x: Tensor, settings: SearchSetti
     return prediction.float() if prediction.dtype in (torch.bfloat16, torch.float16) else prediction
 
 
+def on_device(fabric: Fabric, batch: Batch, settings: SearchSettings) -> Batch:
+    mask = None if batch.mask is None else batch.mask.to(fabric.device)
+    return Batch(cast(fabric, batch.x, settings), cast(fabric, batch.y, settings), mask)
+
+
 @torch.no_grad()
 def evaluate(
-    fabric: Fabric, network: nn.Module, problem: Problem, split: Split, settings: SearchSettings
-) -> tuple[float, float]:  # loss per example, metric
+    fabric: Fabric, network: nn.Module, problem: Problem, examples: Examples, settings: SearchSettings
+) -> tuple[float, float]:  # loss per unit, metric
     """Loss and metric of the network in eval mode, each process taking its share of the examples."""
     was_training = {module: module.training for module in network.modules()}
     network.eval()
     same_buffers(fabric, network)
     try:
-        shares = torch.arange(len(split)).tensor_split(fabric.world_size)
-        # A process without a share still predicts one example, whose shape it needs to take part.
-        own = shares[fabric.global_rank] if len(shares[fabric.global_rank]) else torch.zeros(1, dtype=torch.long)
-        size = settings.eval_batch_size or max(1, -(-settings.batch_size // fabric.world_size))
-        parts = [predict(fabric, network, split.x[i], settings) for i in own.split(size)]
-        predictions = gather(fabric, torch.cat(parts)[: len(shares[fabric.global_rank])], [len(s) for s in shares])
+        shares = torch.arange(len(examples)).tensor_split(fabric.world_size)
+        if isinstance(problem.metric, MeanMetric):
+            return _in_batches(fabric, network, problem, problem.metric, examples, shares[fabric.global_rank], settings)
+        return _at_once(fabric, network, problem, examples, shares, settings)
     finally:
         for module, training in was_training.items():
             module.training = training
-    y = cast(fabric, split.y, settings)
-    loss = float(problem.loss(predictions, y))
-    return loss / len(split) if problem.reduction == "sum" else loss, float(problem.metric.function(predictions, y))
+
+
+def _batches(fabric: Fabric, indices: Tensor, settings: SearchSettings) -> Sequence[Tensor]:
+    return indices.split(settings.eval_batch_size or max(1, -(-settings.batch_size // fabric.world_size)))
+
+
+def _at_once(
+    fabric: Fabric,
+    network: nn.Module,
+    problem: Problem,
+    examples: Examples,
+    shares: Sequence[Tensor],
+    settings: SearchSettings,
+) -> tuple[float, float]:
+    """All predictions together, as a metric over a whole split takes them."""
+    # A process without a share still predicts one example, whose shape it needs to take part.
+    share = shares[fabric.global_rank]
+    own = share if len(share) else torch.zeros(1, dtype=torch.long)
+    predictions, targets = [], []
+    for indices in _batches(fabric, own, settings):
+        batch = on_device(fabric, examples.batch(indices), settings)
+        if batch.mask is not None:
+            raise TypeError(f"{problem.metric.name} of examples with a mask: it must be a MeanMetric")
+        predictions.append(predict(fabric, network, batch.x, settings))
+        targets.append(batch.y)
+    lengths = [len(s) for s in shares]
+    prediction, y = (gather(fabric, torch.cat(parts)[: len(share)], lengths) for parts in (predictions, targets))
+    loss = float(problem.loss(prediction, y))
+    return loss / len(examples) if problem.reduction == "sum" else loss, float(problem.metric.function(prediction, y))
+
+
+def _in_batches(
+    fabric: Fabric,
+    network: nn.Module,
+    problem: Problem,
+    metric: MeanMetric,
+    examples: Examples,
+    share: Tensor,
+    settings: SearchSettings,
+) -> tuple[float, float]:
+    """Batch by batch, adding up what the means are of; nothing is kept of a batch."""
+    loss = weight = value = count = 0.0
+    for indices in _batches(fabric, share, settings) if len(share) else ():
+        batch = on_device(fabric, examples.batch(indices), settings)
+        prediction = predict(fabric, network, batch.x, settings)
+        units = examples.weight(indices)
+        loss += float(problem.loss(*batch.counted(prediction))) * (units if problem.reduction == "mean" else 1)
+        summed, of = metric.function(prediction, batch)
+        weight, value, count = weight + units, value + float(summed), count + of
+    loss, weight, value, count = total(fabric, loss, weight, value, count)
+    return loss / weight, metric.of(value, count)

@@ -16,10 +16,11 @@ from xdops.convert import novelty
 from xdops.search.batches import Step, share, step_count, steps_of_epoch
 from xdops.search.checkpoint import Checkpoint
 from xdops.search.distributed import parallel, total, unsynchronised
-from xdops.search.evaluate import cast, evaluate, predict
+from xdops.search.evaluate import evaluate, on_device, predict
+from xdops.search.examples import Examples
 from xdops.search.packing import finite, load_network, load_optimizer, pack_network, pack_optimizer
 from xdops.search.parameters import Parameters
-from xdops.search.problem import Metric, Problem, Split
+from xdops.search.problem import Metric, Problem
 from xdops.search.results import Diverged, EpochRecord
 from xdops.search.schedule import schedule_factor
 from xdops.search.seeds import derive_seed, seed_all
@@ -35,7 +36,7 @@ class Position:
 
     epoch: int = 0  # epochs done
     step: int = 0  # steps done in the epoch at hand
-    loss: float = 0.0  # summed over the epoch's examples so far
+    loss: float = 0.0  # summed over the epoch's units (examples, or time steps) so far
     seconds: float = 0.0  # spent on the epoch so far
     first_loss: float | None = None
     best: int | None = None  # after how many epochs validation was best
@@ -111,12 +112,13 @@ class Loop:
             optimizer.zero_grad(set_to_none=True)
         own = sum(self._backward(step, i) for i in range(len(step.batches)))
         loss, stops = total(self.fabric, own, float(stop))
-        self._check_loss("training loss", loss / step.examples)
+        units = self.weight(step)
+        self._check_loss("training loss", loss / units)
         self._clip()
         for name, _ in self.parameters.active():
             self.parameters.optimizers[name].step()
         position = self.position
-        position.first_loss = loss / step.examples if position.first_loss is None else position.first_loss
+        position.first_loss = loss / units if position.first_loss is None else position.first_loss
         position.step, position.loss, position.seconds = (
             position.step + 1,
             position.loss + loss,
@@ -124,31 +126,37 @@ class Loop:
         )
         return stops > 0
 
-    def _backward(self, step: Step, i: int) -> float:
-        """Add the gradient of batch i; returns this process's loss, summed over its examples.
+    def weight(self, step: Step) -> int:
+        """The units (examples, or time steps) of a step, over all its batches and processes."""
+        return sum(self.problem.train.weight(batch) for batch in step.batches)
 
-        The step's loss is sum_r loss_r count_r / examples over batches and processes r (or sum_r loss_r if losses are sums), and
+    def _backward(self, step: Step, i: int) -> float:
+        """Add the gradient of batch i; returns this process's loss, summed over its units.
+
+        The step's loss is sum_r loss_r units_r / units over batches and processes r (or sum_r loss_r if losses are sums), and
         the parallel backward pass divides by the number of processes.
         """
         fabric, settings, problem, position = self.fabric, self.settings, self.problem, self.position
         assert self._forward is not None
-        batch = step.batches[i]
-        part, count = share(batch, fabric.global_rank, fabric.world_size)
+        indices = step.batches[i]
+        part, count = share(indices, fabric.global_rank, fabric.world_size)
         where = (position.epoch, position.step, i)
-        if problem.augment is None:
-            x = problem.train.x[batch[part]]
-        else:  # the whole batch on every process: the same pictures however many processes there are
-            generator = torch.Generator().manual_seed(derive_seed(settings.seed, "augment", *where))
-            x = problem.augment(problem.train.x[batch], generator)[part]
+        generator = torch.Generator().manual_seed(derive_seed(settings.seed, "augment", *where))
+        # The whole batch on every process: the same pictures however many processes there are.
+        batch = problem.train.batch(indices, generator)
+        if problem.augment is not None:
+            batch = dataclasses.replace(batch, x=problem.augment(batch.x, generator))
+        batch = on_device(fabric, batch.part(part), settings)
         seed_all(derive_seed(settings.seed, "step", *where, fabric.global_rank))
-        examples = count if problem.reduction == "mean" else int(count > 0)
-        scale = examples / step.examples if problem.reduction == "mean" else examples
+        units = problem.train.weight(indices[part]) if problem.reduction == "mean" else 1
+        units = units if count else 0
+        scale = units / self.weight(step) if problem.reduction == "mean" else units
         with nullcontext() if i == len(step.batches) - 1 else unsynchronised(self._forward):
-            loss = problem.loss(predict(fabric, self._forward, x, settings), cast(fabric, problem.train.y[batch[part]], settings))
+            loss = problem.loss(*batch.counted(predict(fabric, self._forward, batch.x, settings)))
             if loss.dim():
                 raise TypeError(f"the problem's loss gave a tensor of shape {tuple(loss.shape)}, it must be a scalar")
             fabric.backward(loss * (scale * fabric.world_size) + self._penalty() / len(step.batches))
-        return float(loss.detach()) * examples if examples else 0.0
+        return float(loss.detach()) * units if units else 0.0
 
     def _penalty(self) -> Tensor | float:
         """The same on every process, whose mean the parallel backward pass takes."""
@@ -164,7 +172,7 @@ class Loop:
             norm = torch.nn.utils.get_total_norm(gradients)
             if not torch.isfinite(norm):
                 raise self._diverged(f"a gradient of the {name} that is {float(norm)}")
-            if self.settings.clip is not None:
+            if self.settings.clip is not None and (name == "weights" or self.settings.clip_architecture):
                 torch.nn.utils.clip_grads_with_norm_(group, self.settings.clip, norm)
 
     # The end of an epoch
@@ -172,7 +180,7 @@ class Loop:
     def end_epoch(self) -> bool:
         """Validate and record; says whether it is the best epoch so far."""
         started = time.monotonic()
-        position, metric = self.position, self.problem.metric
+        position, metric, train = self.position, self.problem.metric, self.problem.train
         if not finite(self.network):
             raise self._diverged("a parameter that is not finite")
         learns = {name for name, _ in self.parameters.active()}
@@ -180,7 +188,7 @@ class Loop:
         loss, value = self.evaluate(self.problem.validation, "validation")
         record = EpochRecord(
             epoch=position.epoch + 1,
-            train_loss=position.loss / len(self.problem.train),
+            train_loss=position.loss / train.weight(torch.arange(len(train))),
             validation_loss=loss,
             validation_metric=value,
             lr_weights=lr["weights"],
@@ -194,10 +202,10 @@ class Loop:
         position.best = position.epoch if best else position.best
         return best
 
-    def evaluate(self, split: Split, what: str) -> tuple[float, float]:
-        """Loss and metric on a split."""
+    def evaluate(self, examples: Examples, what: str) -> tuple[float, float]:
+        """Loss and metric on a part of the data."""
         seed_all(derive_seed(self.settings.seed, "evaluate", self.position.epoch))
-        loss, value = evaluate(self.fabric, self.network, self.problem, split, self.settings)
+        loss, value = evaluate(self.fabric, self.network, self.problem, examples, self.settings)
         self._check_loss(f"{what} loss", loss)
         if not math.isfinite(value):
             raise self._diverged(f"a {what} {self.problem.metric.name} of {value}")

@@ -1,42 +1,13 @@
-"""What is to be learned: data in memory, a loss, a metric."""
+"""What is to be learned: examples, a loss, a metric."""
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-import torch
 from torch import Generator, Tensor, nn
 
 from xdops.errors import XDError
-
-
-@dataclass(frozen=True)
-class Split:
-    """Examples: x (N, ...) and y (N, ...)."""
-
-    x: Tensor
-    y: Tensor
-
-    def __post_init__(self) -> None:
-        if self.x.dim() == 0 or self.y.dim() == 0 or len(self.x) != len(self.y):
-            raise XDError(
-                f"x of shape {tuple(self.x.shape)} and y of shape {tuple(self.y.shape)}",
-                "as many targets as inputs",
-                "x[:N], y[:N]",
-            )
-        if len(self.x) == 0:
-            raise XDError("no examples", "at least one", "a larger part of the data")
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def signature(self) -> dict[str, Any]:
-        """Shapes, types and checksums: what tells two data sets apart."""
-        return {
-            name: {"shape": list(t.shape), "dtype": str(t.dtype).removeprefix("torch."), "crc32": _crc32(t)}
-            for name, t in (("x", self.x), ("y", self.y))
-        }
+from xdops.search.examples import Batch, Examples
 
 
 @dataclass(frozen=True)
@@ -49,6 +20,22 @@ class Metric:
 
     def better(self, new: float, old: float) -> bool:
         return new > old if self.higher_is_better else new < old
+
+
+@dataclass(frozen=True)
+class MeanMetric(Metric):
+    """A metric that is a mean over examples, time steps or other units, added up batch by batch.
+
+    function(prediction, batch) -> the sum over the batch's units, and how many they are; it picks those that count. final: of the
+    mean, e.g. `math.exp` for a perplexity.
+    """
+
+    function: Callable[[Tensor, Batch], tuple[Tensor | float, int]]  # type: ignore[assignment]
+    final: Callable[[float], float] | None = None
+
+    def of(self, total: float, count: float) -> float:
+        mean = total / count
+        return mean if self.final is None else self.final(mean)
 
 
 class Penalty(Protocol):
@@ -67,14 +54,15 @@ class Penalty(Protocol):
 class Problem:
     """Data, loss and metric of one task.
 
-    loss(prediction, y) -> a scalar: the mean over the batch's examples, or their sum when reduction is "sum" (the PDE tasks).
+    loss(prediction, y) -> a scalar: the mean over the batch's units (examples, or the time steps of sequences), or their sum when
+    reduction is "sum" (the PDE tasks). Of a batch with a mask it sees what counts alone, (places, outputs) and (places, ...).
     augment(x, generator) -> x: applied to training inputs only, drawing all its randomness from the generator.
     penalty(network, progress) -> a scalar: added once per step while the architecture learns, and not to recorded losses.
     """
 
-    train: Split
-    validation: Split
-    test: Split
+    train: Examples
+    validation: Examples
+    test: Examples
     loss: Callable[[Tensor, Tensor], Tensor]
     metric: Metric
     augment: Callable[[Tensor, Generator], Tensor] | None = None
@@ -89,7 +77,3 @@ class Problem:
         """What tells this problem's data, and its penalty, from another's."""
         data = {name: getattr(self, name).signature() for name in ("train", "validation", "test")}
         return data if self.penalty is None else data | {"penalty": self.penalty.to_dict()}
-
-
-def _crc32(tensor: Tensor) -> int:
-    return zlib.crc32(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -10,7 +10,7 @@ from xdops.errors import XDError
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One line of metrics.jsonl. Epochs count from 1; losses are per example."""
+    """One line of metrics.jsonl. Epochs count from 1; losses are per example, or per time step of sequences."""
 
     epoch: int
     train_loss: float

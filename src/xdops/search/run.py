@@ -134,11 +134,11 @@ class _Run:
         loop, position = self.loop, self.loop.position
         while position.epoch < loop.settings.epochs:
             steps = loop.begin_epoch()
-            seen = sum(s.examples for s in steps[: position.step])
+            seen = sum(loop.weight(s) for s in steps[: position.step])
             while position.step < len(steps):
                 step = steps[position.step]
                 stopping = loop.step(step, stop.requested)
-                seen += step.examples
+                seen += loop.weight(step)
                 self.progress.step(position.epoch, position.step, position.loss / seen)
                 if stopping:
                     self.save()

@@ -31,6 +31,6 @@ def _step(schedule: ScheduleSettings, epoch: int, epochs: int) -> float:
 def _plateau(schedule: ScheduleSettings, validation: Sequence[float], metric: Metric) -> float:
     assert isinstance(schedule.factor, float | int)  # checked by ScheduleSettings
     worse = 0
-    for i in range(schedule.patience, len(validation)):
+    for i in range(max(schedule.patience, schedule.after), len(validation)):
         worse += all(metric.better(old, validation[i]) for old in validation[i - schedule.patience : i])
     return schedule.factor**worse

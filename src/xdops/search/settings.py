@@ -43,8 +43,8 @@ class ScheduleSettings:
     """The factor on every step size, by epoch.
 
     step: at each milestone (below 1 a fraction of all epochs, else an epoch) the step size is multiplied by `factor`, one number or
-    one per milestone. cosine: from 1 down to `floor`. plateau: multiplied by `factor` whenever validation is worse than in each of
-    the last `patience` epochs.
+    one per milestone. cosine: from 1 down to `floor`. plateau: multiplied by `factor` whenever validation, after the first `after`
+    epochs, is worse than in each of the last `patience` epochs.
     """
 
     name: ScheduleName = "constant"
@@ -52,6 +52,7 @@ class ScheduleSettings:
     factor: float | tuple[float, ...] = 0.1
     floor: float = 0.0
     patience: int = 3
+    after: int = 0
 
     def __post_init__(self) -> None:
         _one_of("schedule", self.name, ScheduleName)
@@ -70,6 +71,7 @@ class ScheduleSettings:
             _at_least("milestones", value, 0)
         _at_least("floor", self.floor, 0)
         _at_least("patience", self.patience, 1)
+        _at_least("after", self.after, 0)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class SearchSettings:
 
     batch_size: examples per forward pass over all processes together; `accumulate` of them make one step. The architecture follows
     the weights' schedule from its own step size, and is frozen in the first `warmup` and the last `cooldown` epochs. clip: largest
-    gradient norm, of the weights and of the architecture each by itself, so that the backbone's own recipe stays what it was.
+    gradient norm, of the weights and of the architecture each by itself, so that the backbone's own recipe stays what it was;
+    without clip_architecture of the weights alone.
     processes: data-parallel processes on this machine (one device each), or 1 and those of `torchrun`; batch norm then sees each
     process's own share, as usual in torch.
     """
@@ -92,6 +95,7 @@ class SearchSettings:
     warmup: int = 0
     cooldown: int = 0
     clip: float | None = None
+    clip_architecture: bool = True
     accumulate: int = 1
     precision: Precision = "32-true"
     accelerator: Accelerator = "auto"
@@ -111,8 +115,12 @@ class SearchSettings:
         _one_of("accelerator", self.accelerator, Accelerator)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return _plain(dataclasses.asdict(self))
+        """Plain JSON data. What came later is left out while it is at its default: older runs stay the same runs."""
+        data = _plain(dataclasses.asdict(self))
+        for part, name, default in ((data, "clip_architecture", True), (data["schedule"], "after", 0)):
+            if part[name] == default:
+                del part[name]
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "SearchSettings":
@@ -148,7 +156,7 @@ def _at_least(name: str, value: float, least: float) -> None:
         raise XDError(f"{name}={value!r}", "a whole number", f"{name}={max(round(value), least)}")
 
 
-_WHOLE = {"epochs", "batch_size", "accumulate", "processes", "seed", "warmup", "cooldown", "eval_batch_size", "patience"}
+_WHOLE = {"epochs", "batch_size", "accumulate", "processes", "seed", "warmup", "cooldown", "eval_batch_size", "patience", "after"}
 
 
 def _one_of(what: str, value: str, names: Any) -> None:

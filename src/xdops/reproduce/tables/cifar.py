@@ -25,6 +25,7 @@ from xdops.reproduce.cifar import (
 )
 from xdops.reproduce.cifar.problem import Images
 from xdops.reproduce.table import Context, LineFigure, Prepared, Row, SearchRow, Table
+from xdops.search import Split
 
 #: The paper's own figures, normal and permuted: Table 1, and Table 6 for what it adds.
 PAPER = {
@@ -45,11 +46,13 @@ PAPER = {
 def prepare(preset: Preset, method: str, images: str, load: Callable[[], Images], seed: int) -> Prepared:
     order = permutation_of(seed) if images == PERMUTED and method != ORDERED else None
     problem = make_problem(load(), order)
+    train = problem.train
+    assert isinstance(train, Split)
     if method == ORDERED:
         problem = dataclasses.replace(problem, augment=None)
     if method == AUXILIARY:
         weight, until = preset.auxiliary.weight, preset.auxiliary.until
-        loss = PermutationLoss.from_images(FIRST_LAYER[preset.backbone], problem.train.x, weight, until)
+        loss = PermutationLoss.from_images(FIRST_LAYER[preset.backbone], train.x, weight, until)
         problem = dataclasses.replace(problem, penalty=loss)
     own = architecture(preset, method, images)
     network = build_network(preset.backbone, SPACES[method], own.perturb, seed)
