@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from xdops.matrices import Butterfly, KMatrix, Kronecker, StructuredMatrix, identity
+from xdops.matrices import Butterfly, HalfButterfly, KMatrix, Kronecker, StructuredMatrix, identity
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 DTYPES = [pytest.param(torch.float64, id="float64"), pytest.param(torch.float32, id="float32")]
@@ -33,7 +33,7 @@ def values_of(matrix: StructuredMatrix) -> list[Tensor]:
 def rebuilt(matrix: StructuredMatrix, values: list[Tensor]) -> StructuredMatrix:
     """The same kind of matrix with other numbers."""
     if isinstance(matrix, Butterfly):
-        return Butterfly(values[0], matrix.radices, matrix.increasing)
+        return type(matrix)(values[0], matrix.radices, matrix.increasing)
     parts = matrix.butterflies if isinstance(matrix, KMatrix) else matrix.matrices
     taken, start = [], 0
     for part in parts:
@@ -51,10 +51,13 @@ def by_definition(matrix: StructuredMatrix) -> Tensor:
             dense = torch.kron(dense, by_definition(part))
         return dense
     if isinstance(matrix, KMatrix):
-        dense = torch.eye(matrix.n, dtype=torch.complex128)
+        dense = torch.eye(matrix.shape[1], dtype=torch.complex128)
         for butterfly in matrix.butterflies:
             dense = by_definition(butterfly) @ dense
         return dense
+    if isinstance(matrix, HalfButterfly):
+        whole = by_definition(completed(matrix))
+        return whole[:, : matrix.n // 2] if matrix.increasing else whole[: matrix.n // 2]
     assert isinstance(matrix, Butterfly)
     numbers = torch.view_as_complex(matrix.values.detach().double().contiguous())
     dense, start, stride, factors = torch.eye(matrix.n, dtype=torch.complex128), 0, 1, []
@@ -68,6 +71,19 @@ def by_definition(matrix: StructuredMatrix) -> Tensor:
     for factor in factors if matrix.increasing else reversed(factors):
         dense = factor @ dense
     return dense
+
+
+def completed(half: HalfButterfly) -> Butterfly:
+    """A whole butterfly of which it is half: other blocks, and the fold's other row or column, at random."""
+    numbers = torch.view_as_complex(half.values.detach().double().contiguous())
+    parts, start = [], 0
+    for r in half.radices[:-1]:
+        given = numbers[start : start + half.n // 2 * r]
+        parts += [given, torch.randn_like(given)]
+        start += half.n // 2 * r
+    last = complex_randn(half.n // 2, 2, 2, dtype=torch.float64)  # (offset, i, l)
+    last.select(2 if half.increasing else 1, 0).copy_(numbers[start:].view(-1, 2))
+    return Butterfly(torch.view_as_real(torch.cat((*parts, last.flatten()))), half.radices, half.increasing)
 
 
 class MatrixLaws:
@@ -88,7 +104,7 @@ class MatrixLaws:
         dense = matrix.to_dense()
         for dim in (0, 1, -1):
             shape = [2, 3, 2]
-            shape[dim] = matrix.n
+            shape[dim] = matrix.shape[1]
             x = complex_randn(*shape, dtype=dtype)
             expected = (dense @ x.movedim(dim, -1)[..., None])[..., 0].movedim(-1, dim)
             agree(matrix.apply(x, dim=dim, plan=plan), expected, TOLERANCE[dtype])
@@ -98,9 +114,9 @@ class MatrixLaws:
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_uses_only_the_columns_and_rows_it_is_asked_for(self, dtype, plan):
         matrix = self.make(dtype)
-        dense, n = matrix.to_dense(), matrix.n
+        dense, (n, width) = matrix.to_dense(), matrix.shape
         some = torch.randperm(n)[: max(1, n // 3)]
-        for m in sorted({1, max(1, n // 2), n}):
+        for m in sorted({1, max(1, width // 2), width - width // 4, width}):
             for rows in (None, slice(0, n, 2), some, [n - 1, 0], []):
                 wanted = dense[:, :m] if rows is None else dense[:, :m][rows]
                 x = complex_randn(3, m, dtype=dtype)
@@ -113,7 +129,7 @@ class MatrixLaws:
         dense = matrix.to_dense()
         for given, expected in ((matrix.T, dense.mT), (matrix.conj(), dense.conj()), (matrix.H, dense.mH)):
             agree(given.to_dense(), expected.resolve_conj(), TOLERANCE[dtype])
-            x = complex_randn(2, matrix.n, dtype=dtype)
+            x = complex_randn(2, given.shape[1], dtype=dtype)
             agree(given.apply(x, plan="staged"), x @ expected.mT, TOLERANCE[dtype])
             assert given.depth == matrix.depth
             assert given.num_parameters == matrix.num_parameters
@@ -134,10 +150,10 @@ class MatrixLaws:
             matrix = matrix.matrices[0]
         elif isinstance(matrix, Butterfly):
             matrix = KMatrix([matrix])
-        d = complex_randn(matrix.n, dtype=dtype)
+        d, e = (complex_randn(size, dtype=dtype) for size in matrix.shape)
         agree(matrix.scale_rows(d).to_dense(), d[:, None] * matrix.to_dense(), TOLERANCE[dtype])
-        agree(matrix.scale_columns(d).to_dense(), matrix.to_dense() * d, TOLERANCE[dtype])
-        assert matrix.scale_rows(d).depth == matrix.scale_columns(d).depth == matrix.depth
+        agree(matrix.scale_columns(e).to_dense(), matrix.to_dense() * e, TOLERANCE[dtype])
+        assert matrix.scale_rows(d).depth == matrix.scale_columns(e).depth == matrix.depth
 
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_kronecker_products_act_dimension_by_dimension(self, dtype):
@@ -149,9 +165,9 @@ class MatrixLaws:
         )
         other = identity(3, dtype=dtype).scale_rows(torch.arange(1.0, 4.0))
         both = Kronecker([*parts, other])
-        x = complex_randn(2, matrix.n, 3, dtype=dtype)
+        x = complex_randn(2, matrix.shape[1], 3, dtype=dtype)
         expected = torch.einsum("ab,zbc->zac", matrix.to_dense(), x) * torch.arange(1.0, 4.0)
-        agree(both.apply_grid(x.unflatten(1, [p.n for p in parts])).flatten(1, -2), expected, TOLERANCE[dtype])
+        agree(both.apply_grid(x.unflatten(1, [p.shape[1] for p in parts])).flatten(1, -2), expected, TOLERANCE[dtype])
         if matrix.n <= 100:
             agree(both.to_dense(), torch.kron(matrix.to_dense(), other.to_dense()), TOLERANCE[dtype])
 
@@ -159,8 +175,8 @@ class MatrixLaws:
     def test_gradients_of_values_and_input(self, plan):
         matrix = self.make(torch.float64)
         values = [v.detach().clone().requires_grad_() for v in values_of(matrix)]
-        x = torch.randn(2, max(1, matrix.n - 1), dtype=torch.float64, requires_grad=True)
-        rows = range(0, matrix.n, 2)
+        x = torch.randn(2, max(1, matrix.shape[1] - 1), dtype=torch.float64, requires_grad=True)
+        rows = range(0, matrix.shape[0], 2)
 
         def multiply(x: Tensor, *values: Tensor) -> Tensor:
             return rebuilt(matrix, list(values)).apply(x, rows=rows, plan=plan)
@@ -169,7 +185,7 @@ class MatrixLaws:
 
     def test_knows_its_size_and_description(self):
         matrix = self.make(torch.float32)
-        assert matrix.shape == (matrix.n, matrix.n)
+        assert matrix.shape == matrix.to_dense().shape
         assert matrix.num_parameters == sum(v.numel() for v in values_of(matrix))
         assert matrix.description_length == 32 * matrix.num_parameters
         assert f"n={matrix.n}" in repr(matrix)

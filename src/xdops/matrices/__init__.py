@@ -1,11 +1,12 @@
 """Butterflies, K-matrices and the special matrices they hold. Needs torch alone."""
 
 from xdops.matrices.butterfly import Butterfly
+from xdops.matrices.half import HalfButterfly
 from xdops.matrices.kmatrix import KMatrix
 from xdops.matrices.kronecker import Kronecker
 from xdops.matrices.learnable import LearnableKMatrix
 from xdops.matrices.plan import MatrixPlan, plan_matrix
-from xdops.matrices.radices import MAX_RADIX, default_radices, digit_reversal, smooth_size
+from xdops.matrices.radices import MAX_RADIX, default_radices, digit_reversal, half_radices, smooth_size
 from xdops.matrices.sparse import sparse
 from xdops.matrices.special import (
     dft,
@@ -22,6 +23,7 @@ from xdops.matrices.structured import StructuredMatrix
 __all__ = [
     "MAX_RADIX",
     "Butterfly",
+    "HalfButterfly",
     "KMatrix",
     "Kronecker",
     "LearnableKMatrix",
@@ -31,6 +33,7 @@ __all__ = [
     "dft",
     "diagonal",
     "digit_reversal",
+    "half_radices",
     "identity",
     "inverse_dft",
     "permutation",

@@ -6,6 +6,7 @@ Factor j views a vector as (n/(r_j s_j), r_j, s_j) and multiplies the middle ind
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -30,9 +31,9 @@ class Butterfly(StructuredMatrix):
         self.n, self.radices, self.increasing = n, check_radices(n, radices), increasing
         if values.shape != (self.entries(radices), 2):
             raise XDError(
-                f"butterfly values of shape {tuple(values.shape)} for radices {tuple(radices)}",
-                f"shape {(self.entries(radices), 2)}: n * sum(radices) complex numbers as pairs",
-                "Butterfly.from_factors",
+                f"{type(self).__name__} values of shape {tuple(values.shape)} for radices {tuple(radices)}",
+                f"shape {(self.entries(radices), 2)}: complex numbers as pairs",
+                f"{type(self).__name__}.from_factors",
             )
         self.values = values
 
@@ -45,10 +46,10 @@ class Butterfly(StructuredMatrix):
         return n * sum(radices)
 
     @classmethod
-    def from_factors(cls, factors: Sequence[Tensor], increasing: bool, dtype: torch.dtype | None = None) -> "Butterfly":
+    def from_factors(cls, factors: Sequence[Tensor], increasing: bool, dtype: torch.dtype | None = None) -> Self:
         """From complex factors (blocks, stride, r, r) in order of stride."""
         values = torch.cat([to_pairs(factor).reshape(-1, 2) for factor in factors])
-        return cls(values if dtype is None else values.to(dtype), [f.shape[-1] for f in factors], increasing)
+        return cls(values if dtype is None else values.to(dtype), [max(f.shape[-2:]) for f in factors], increasing)
 
     @property
     def factors(self) -> list[Tensor]:
@@ -66,20 +67,24 @@ class Butterfly(StructuredMatrix):
     def dtype(self) -> torch.dtype:
         return self.values.dtype
 
-    def _transpose(self) -> "Butterfly":
-        return Butterfly.from_factors([f.mT for f in self.factors], not self.increasing, self.dtype)
+    def _transpose(self) -> Self:
+        return self.from_factors([f.mT for f in self.factors], not self.increasing, self.dtype)
 
-    def _conj(self) -> "Butterfly":
+    def _conj(self) -> Self:
         sign = torch.tensor([1, -1], dtype=self.values.dtype, device=self.values.device)
-        return Butterfly(self.values * sign, self.radices, self.increasing)
+        return type(self)(self.values * sign, self.radices, self.increasing)
 
-    def scale_rows(self, diagonal: Tensor) -> "Butterfly":
+    def to(self, dtype: torch.dtype) -> Self:
+        """The same matrix with its pairs in another real dtype."""
+        return type(self)(self.values.to(dtype), self.radices, self.increasing)
+
+    def scale_rows(self, diagonal: Tensor) -> Self:
         """diag(d) B: into the factor applied last."""
         factors = self.factors
         j = len(factors) - 1 if self.increasing else 0
         blocks, stride, r, _ = factors[j].shape
         factors[j] = factors[j] * diagonal.reshape(blocks, r, stride).transpose(1, 2)[..., None]
-        return Butterfly.from_factors(factors, self.increasing, self.dtype)
+        return self.from_factors(factors, self.increasing, self.dtype)
 
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
         if rows is not None and 0 < len(rows) < columns:  # fewer rows than columns: build from the transposed side
@@ -121,7 +126,7 @@ class Butterfly(StructuredMatrix):
 
 def apply_grouped(butterflies: Sequence[Butterfly], x: Tensor, rows: Tensor | None) -> Tensor:
     """The product of butterflies, the first applied first, along the last dimension of x (..., m)."""
-    n, lead = butterflies[0].n, x.shape[:-1]
+    n, lead = butterflies[0].shape[1], x.shape[:-1]
     dtype = torch.promote_types(to_complex(butterflies[0].values[:1]).dtype, x.dtype)
     y = torch.nn.functional.pad(x.to(dtype), (0, n - x.shape[-1])).reshape(-1, n).mT
     for b in butterflies:

@@ -1,12 +1,14 @@
 """K-matrices: products of butterflies of alternating direction. Their number is the depth."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from xdops.errors import XDError
 from xdops.matrices.butterfly import Butterfly, apply_grouped
+from xdops.matrices.half import HalfButterfly
 from xdops.matrices.structured import StructuredMatrix
 
 
@@ -14,15 +16,23 @@ class KMatrix(StructuredMatrix):
     """B_d ... B_2 B_1. `butterflies` are listed in the order they are applied: the first touches the input.
 
     A product of two K-matrices keeps every butterfly as it is, so that depths add; directions alternate within each operand.
+    With half a butterfly at an end it is the first n/2 rows or columns of a K-matrix (`half_rows`, `half_columns`).
     """
 
     def __init__(self, butterflies: Sequence[Butterfly]) -> None:
         sizes = {b.n for b in butterflies}
         if len(sizes) != 1:
             raise XDError(f"butterflies of sizes {sorted(sizes)}", "at least one, all of one size", "xdops.matrices.identity(n)")
+        shapes = [b.shape for b in butterflies]
+        if any(after[1] != before[0] for before, after in pairwise(shapes)):
+            raise XDError(f"butterflies of shapes {shapes}", "as many columns as the one before has rows", "half_rows(matrix)")
         self.butterflies = tuple(butterflies)
         self.n = self.butterflies[0].n
         self.depth = len(self.butterflies)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.butterflies[-1].shape[0], self.butterflies[0].shape[1]
 
     @property
     def num_parameters(self) -> int:
@@ -36,6 +46,17 @@ class KMatrix(StructuredMatrix):
     def radices(self) -> tuple[int, ...]:
         """The radices of the butterfly applied last."""
         return self.butterflies[-1].radices
+
+    def half_rows(self) -> "KMatrix":
+        """The first n/2 rows: the last butterfly, decreasing and of radix 2 at its largest stride, keeps half its numbers."""
+        *others, last = self.butterflies
+        if last.increasing or isinstance(last, HalfButterfly):
+            raise XDError("a K-matrix that ends otherwise", "a whole decreasing butterfly at its end", "dft(n, order='reversed')")
+        return KMatrix([*others, HalfButterfly.of(last)])
+
+    def half_columns(self) -> "KMatrix":
+        """The first n/2 columns, likewise: the transpose of the transpose's first rows."""
+        return self.transpose().half_rows().transpose()
 
     def _transpose(self) -> "KMatrix":
         return KMatrix([b.transpose() for b in reversed(self.butterflies)])
@@ -70,18 +91,14 @@ class KMatrix(StructuredMatrix):
 
     def scale_rows(self, diagonal: Tensor) -> "KMatrix":
         """diag(d) K, at the same depth."""
-        self._check_diagonal(diagonal)
+        if diagonal.shape != self.shape[:1]:
+            raise XDError(f"a diagonal of shape {tuple(diagonal.shape)}", f"shape {self.shape[:1]}", "one entry per row")
         return KMatrix((*self.butterflies[:-1], self.butterflies[-1].scale_rows(diagonal)))
 
     def scale_columns(self, diagonal: Tensor) -> "KMatrix":
         """K diag(d), at the same depth."""
-        self._check_diagonal(diagonal)
         return self.transpose().scale_rows(diagonal).transpose()
-
-    def _check_diagonal(self, diagonal: Tensor) -> None:
-        if diagonal.shape != (self.n,):
-            raise XDError(f"a diagonal of shape {tuple(diagonal.shape)}", f"shape ({self.n},)", "one entry per row")
 
     def to(self, dtype: torch.dtype) -> "KMatrix":
         """The same matrix with its pairs in another real dtype."""
-        return KMatrix([Butterfly(b.values.to(dtype), b.radices, b.increasing) for b in self.butterflies])
+        return KMatrix([b.to(dtype) for b in self.butterflies])

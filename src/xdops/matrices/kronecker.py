@@ -13,15 +13,19 @@ from xdops.matrices.structured import Rows, StructuredMatrix
 
 
 class Kronecker(StructuredMatrix):
-    """B_1 (x) ... (x) B_N on vectors that are grids of sizes n_1 x ... x n_N, flattened with the last dimension fastest."""
+    """B_1 (x) ... (x) B_N on vectors that are grids of `sizes`, flattened with the last dimension fastest."""
 
     def __init__(self, matrices: Sequence[KMatrix]) -> None:
         if not matrices:
             raise XDError("no matrices", "at least one", "Kronecker([matrix])")
         self.matrices = tuple(matrices)
-        self.sizes = tuple(m.n for m in self.matrices)
-        self.n = math.prod(self.sizes)
+        self.sizes = tuple(m.shape[1] for m in self.matrices)
+        self.n = math.prod(m.n for m in self.matrices)
         self.depth = max(m.depth for m in self.matrices)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return math.prod(m.shape[0] for m in self.matrices), math.prod(self.sizes)
 
     @property
     def num_parameters(self) -> int:
@@ -38,7 +42,7 @@ class Kronecker(StructuredMatrix):
         return Kronecker([m.conj() for m in self.matrices])
 
     def apply_grid(self, x: Tensor, rows: Sequence[Rows] | None = None, plan: str | MatrixPlan = "auto") -> Tensor:
-        """Multiply along the last N dimensions of x, each of length at most n_i; `rows` per dimension."""
+        """Multiply along the last N dimensions of x, each no longer than its matrix is wide; `rows` per dimension."""
         dims = len(self.matrices)
         if x.dim() < dims:
             raise XDError(f"an input with {x.dim()} dimensions", f"at least {dims}", "x[None]")
@@ -53,7 +57,7 @@ class Kronecker(StructuredMatrix):
         return self._on_grid(x, rows, "grouped")
 
     def _on_grid(self, x: Tensor, rows: Tensor | None, plan: str) -> Tensor:
-        x = torch.nn.functional.pad(x, (0, self.n - x.shape[-1]))
+        x = torch.nn.functional.pad(x, (0, self.shape[1] - x.shape[-1]))
         y = self.apply_grid(x.unflatten(-1, self.sizes), plan=plan).flatten(-len(self.sizes))
         return y if rows is None else y[..., rows]
 
@@ -66,6 +70,6 @@ class Kronecker(StructuredMatrix):
     def __matmul__(self, other: "Kronecker") -> "Kronecker":
         if not isinstance(other, Kronecker):
             return NotImplemented
-        if other.sizes != self.sizes:
-            raise XDError(f"grids {self.sizes} and {other.sizes}", "equal sizes", "make both the larger size")
+        if len(other.matrices) != len(self.matrices):
+            raise XDError(f"products of {len(self.matrices)} and {len(other.matrices)} matrices", "as many", "one per dimension")
         return Kronecker([a @ b for a, b in zip(self.matrices, other.matrices, strict=True)])

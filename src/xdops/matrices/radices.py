@@ -51,6 +51,24 @@ def check_radices(n: int, radices: Sequence[int]) -> tuple[int, ...]:
     return tuple(radices)
 
 
+def check_half_radices(radices: Sequence[int]) -> tuple[int, ...]:
+    """`radices` as a tuple, refused unless the largest stride has radix 2 and others come before it."""
+    if len(radices) < 2 or radices[-1] != 2:
+        raise XDError(
+            f"radices {tuple(radices)} for half a butterfly",
+            "at least two, the last one 2: points n/2 apart meet in pairs",
+            "radices=half_radices(n)",
+        )
+    return tuple(radices)
+
+
+def half_radices(n: int, max_radix: int = MAX_RADIX) -> tuple[int, ...]:
+    """The radices of an even n whose half domain is used: the primes of n/2, then 2."""
+    if n < 2 or n % 2:
+        raise XDError(f"size {n} for half a domain", "an even size", f"size {n + n % 2 or 2}")
+    return (*default_radices(n // 2, max_radix), 2)
+
+
 def smooth_size(at_least: int, max_radix: int = MAX_RADIX) -> int:
     """The smallest n >= `at_least` with no prime factor above `max_radix`."""
     n = max(1, at_least)

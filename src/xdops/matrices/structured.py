@@ -19,7 +19,7 @@ Rows = Sequence[int] | Tensor | slice | None
 
 
 class StructuredMatrix(ABC):
-    """An n x n complex matrix with an efficient product. Immutable: every method returns a new matrix."""
+    """An n x n complex matrix with an efficient product, or half of one. Immutable: every method returns a new matrix."""
 
     n: int
     depth: int
@@ -63,24 +63,25 @@ class StructuredMatrix(ABC):
 
     def to_dense(self, columns: int | None = None, rows: Rows = None) -> Tensor:
         """The matrix itself, complex; or only its first `columns` columns and the given rows."""
-        columns = self.n if columns is None else columns
-        if not 1 <= columns <= self.n:
-            raise XDError(f"{columns} columns", f"1 to {self.n}", f"columns={self.n}")
+        width = self.shape[1]
+        columns = width if columns is None else columns
+        if not 1 <= columns <= width:
+            raise XDError(f"{columns} columns", f"1 to {width}", f"columns={width}")
         return self._dense(columns, self._row_index(rows))
 
     def apply(self, x: Tensor, dim: int = -1, rows: Rows = None, plan: str | MatrixPlan = "auto") -> Tensor:
-        """Multiply along `dim` of x, real or complex; a length m < n uses only the first m columns."""
+        """Multiply along `dim` of x, real or complex; a length m shorter than a row uses only the first m columns."""
         check_floating(x.dtype, "an input")
-        m = x.shape[dim]
-        if m > self.n:
+        m, (height, width) = x.shape[dim], self.shape
+        if m > width:
             raise XDError(
                 f"an input of length {m} along dimension {dim}",
-                f"at most {self.n}, the size of the matrix",
+                f"at most {width}, the size of the matrix",
                 f"a matrix of size {m}, or shorten the input",
             )
         index = self._row_index(rows)
         if not isinstance(plan, MatrixPlan):
-            plan = plan_matrix(self.n, m, self.n if index is None else len(index), plan)
+            plan = plan_matrix(self.n, m, height if index is None else len(index), plan)
         x = as_complex(x).movedim(dim, -1)
         if plan.method == "dense":
             matrix = self._dense(m, index)
@@ -113,11 +114,12 @@ class StructuredMatrix(ABC):
     def _row_index(self, rows: Rows) -> Tensor | None:
         if rows is None:
             return None
+        height = self.shape[0]
         if isinstance(rows, slice):
-            rows = range(self.n)[rows]
+            rows = range(height)[rows]
         index = rows if isinstance(rows, Tensor) else torch.tensor(list(rows), dtype=torch.long)
-        if index.dtype != torch.long or index.dim() != 1 or (len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.n):
-            raise XDError(f"rows {index.tolist()}", f"integers from 0 to {self.n - 1}", "rows=slice(0, m)")
+        if index.dtype != torch.long or index.dim() != 1 or (len(index) and not 0 <= int(index.min()) <= int(index.max()) < height):
+            raise XDError(f"rows {index.tolist()}", f"integers from 0 to {height - 1}", "rows=slice(0, m)")
         return index
 
     def __repr__(self) -> str:
