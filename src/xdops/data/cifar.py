@@ -1,7 +1,7 @@
 """CIFAR-10 (Krizhevsky 2009) from where the user keeps it, verified and held in memory.
 
 Looked for in the data folder and in its folder `cifar10`: the official python version and the official binary version, each as the
-archive or unpacked, and a subset in one .npz file. Archives are read as they are; nothing is unpacked to disk or unpickled.
+archive or unpacked, and a subset in one .npz file. Archives are read as they are; nothing is unpacked to disk.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from xdops.data.arrays import NpzFile
-from xdops.data.cifar_pickle import read_pickled_dict
+from xdops.data.pickles import unpickled
 from xdops.errors import XDError
 
 OFFICIAL_SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -155,8 +155,8 @@ def concatenated(batches: Sequence[Batch]) -> Batch:
 
 def decode_pickled(data: bytes, where: str) -> Batch:
     """A batch of the python version: a dictionary with `data` (N, 3072) and `labels`, a list."""
-    content = read_pickled_dict(data, where)
-    x, labels = content.get(b"data"), content.get(b"labels")
+    content = unpickled(data, where)
+    x, labels = (content.get("data"), content.get("labels")) if isinstance(content, dict) else (None, None)
     if not isinstance(x, np.ndarray) or not isinstance(labels, list) or not all(type(n) is int for n in labels):
         raise XDError(
             f"{where} without an array 'data' and a list 'labels' of integers", "both", f"the files from {OFFICIAL_SOURCE}"
