@@ -1,0 +1,111 @@
+"""How sure a difference between two spaces is: paired over test examples and seeds, by the bootstrap.
+
+Every network of both spaces is tested on the same examples, and runs of one seed start from the same weights and see the same
+batches: d[s, i], the difference on example i between the two runs of seed s, leaves out what both share. Its mean over S seeds and
+N examples is off for two reasons. The test examples are a sample: resampling them, the same ones for every network, shows by how
+much. And another training would end elsewhere: how much the seeds differ shows that, once there are enough of them. Their spread
+already holds what testing each of them on N examples adds, so that part is taken off the resampled examples' share.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.stats
+
+from xdops.errors import XDError
+
+CONFIDENCE = 0.95
+
+#: With fewer seeds than this the interval speaks of the trained networks alone: two or three trainings say too little about others.
+ENOUGH_SEEDS = 5
+
+RESAMPLES = 2000
+
+#: How a metric follows from the mean of its per-example scores.
+Combine = Literal["mean", "root"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """new - base in the metric, with an interval that holds the truth in 95 of 100 comparisons."""
+
+    base: float  # the metric, mean over seeds
+    new: float
+    low: float
+    high: float
+    seeds: tuple[int, ...]  # those that both spaces were trained with
+    examples: int
+    for_better: float  # examples on which `new` does better than `base`, per pair of runs
+    for_worse: float
+    speaks_of_training: bool  # whether the interval counts how much another training would differ
+
+    @property
+    def difference(self) -> float:
+        return self.new - self.base
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+def compare(
+    base: Mapping[int, Sequence[float]],
+    new: Mapping[int, Sequence[float]],
+    higher_is_better: bool,
+    combine: Combine = "mean",
+    seed: int = 0,
+) -> Comparison:
+    """Compare two spaces by their scores on every test example, by seed; seeds that only one of them has are left out."""
+    seeds = tuple(sorted(set(base) & set(new)))
+    if not seeds:
+        raise XDError(
+            f"runs of seeds {sorted(base)} and {sorted(new)}", "at least one seed in common", "--resume with those --seeds"
+        )
+    a, b = (np.array([scores[s] for s in seeds], dtype=np.float64) for scores in (base, new))  # (S, N)
+    per_seed = _metric(b, combine) - _metric(a, combine)
+    counts = _resamples(a.shape[1], seed)
+    noise = _metric(b, combine, counts) - _metric(a, combine, counts) - per_seed  # (R, S)
+    trained = len(seeds) >= ENOUGH_SEEDS
+    away = _with_other_trainings(per_seed, noise, seed) if trained else noise.mean(axis=1)
+    low, high = per_seed.mean() + np.quantile(away, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    gain = (b - a) if higher_is_better else (a - b)
+    better, worse = ((gain > 0).sum(1).mean(), (gain < 0).sum(1).mean())
+    return Comparison(
+        base=float(_metric(a, combine).mean()),
+        new=float(_metric(b, combine).mean()),
+        low=float(low),
+        high=float(high),
+        seeds=seeds,
+        examples=a.shape[1],
+        for_better=float(better),
+        for_worse=float(worse),
+        speaks_of_training=trained,
+    )
+
+
+def _metric(scores: np.ndarray, combine: Combine, counts: np.ndarray | None = None) -> np.ndarray:
+    """The metric of every seed, (S,) from scores (S, N); or (R, S), with each example counted as often as `counts` (R, N) says."""
+    mean = scores.mean(axis=1) if counts is None else counts @ scores.T / scores.shape[1]
+    return np.sqrt(mean) if combine == "root" else mean
+
+
+def _resamples(examples: int, seed: int) -> np.ndarray:
+    """How often each example is drawn, (R, N): N draws with replacement."""
+    generator = np.random.default_rng((seed, examples))
+    return generator.multinomial(examples, np.full(examples, 1 / examples), size=RESAMPLES).astype(np.float64)
+
+
+def _with_other_trainings(per_seed: np.ndarray, noise: np.ndarray, seed: int) -> np.ndarray:
+    """How far other examples and other seeds would move the mean difference, one draw for every resample.
+
+    Seeds: their spread over the root of S, from a t distribution, since S seeds know that spread only so well. Examples: what
+    resampling them does to all seeds alike.
+    """
+    count, examples = len(per_seed), noise.mean(axis=1)
+    single = (noise - examples[:, None]).var(axis=0).sum() / (count - 1) / count  # of the mean, by what differs from seed to seed
+    alike = max(0.0, 1 - single / examples.var()) ** 0.5 if examples.any() else 0.0
+    draws = scipy.stats.t.rvs(count - 1, size=len(noise), random_state=np.random.default_rng((seed, count, 1)))
+    return alike * examples + draws * per_seed.std(ddof=1) / count**0.5
