@@ -10,7 +10,7 @@ from toy_networks import CASES, network, run, train_step
 
 import xdops
 from xdops import XDConfig, XDOperation, arch_parameters, convert_, novelty, revert_, weight_parameters
-from xdops.convert.layers import kind_of
+from xdops.convert.kinds import kind_of
 
 SEARCH_ALL = XDConfig(skips=True, b="trained", C="trained")
 every_case = pytest.mark.parametrize("name", CASES)

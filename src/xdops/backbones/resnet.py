@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from xdops.backbones.layers import CONV, NORM
 from xdops.backbones.request import Request
-from xdops.convert.layers import Shortcut
+from xdops.convert.kinds.shortcut import Shortcut
 
 #: Pattern of the names under which the shortcuts stand.
 SHORTCUTS = ("blocks.*.shortcut",)

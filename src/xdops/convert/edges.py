@@ -1,7 +1,8 @@
 """Edges: the modules that a search space puts where a backbone's layers were, whichever space it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 import torch
@@ -23,6 +24,16 @@ class Edge(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class GivenBack:
+    """A backbone's layer, ready to take its edge's place: `put` gives it the edge's weights, and cannot fail."""
+
+    module: nn.Module
+    put: Callable[[], None]
+    change: float  # relative distance of the architecture from the layer's own: what is lost
+    note: str
+
+
 class Origin(ABC):
     """Where an edge comes from. Kept beside the edge, outside of its state dict: the start is computed again when asked for.
 
@@ -40,8 +51,8 @@ class Origin(ABC):
         """The edge's architecture in the form of `start`."""
 
     @abstractmethod
-    def give_back(self, edge: nn.Module) -> tuple[nn.Module, float, str]:
-        """The backbone's layer with the edge's weights, the relative change that is lost, and a note. Leaves the edge as it is."""
+    def give_back(self, edge: nn.Module) -> GivenBack:
+        """The backbone's layer. Leaves edge and layer as they are."""
 
 
 def set_origin(edge: nn.Module, origin: Origin) -> None:

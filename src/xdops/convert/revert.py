@@ -3,7 +3,7 @@
 from torch import nn
 
 from xdops.convert.edges import edges, origin_of
-from xdops.convert.layers import describe
+from xdops.convert.kinds import describe
 from xdops.convert.replace import swap
 from xdops.convert.report import RevertedLayer, RevertReport
 from xdops.operations import XDOperation
@@ -14,14 +14,12 @@ def revert_(model: nn.Module) -> RevertReport:
 
     While a layer's architecture is untouched, nothing is. Operations that `convert_` did not make stay.
     """
-    rows = []
-    for name, edge in list(edges(model)):
-        origin = origin_of(edge)
-        if origin is not None:
-            layer, change, note = origin.give_back(edge)
-            swap(model, edge, layer)
-            rows.append(RevertedLayer(name, describe(layer), change, note))
-    return RevertReport(tuple(rows))
+    origins = [(name, edge, origin) for name, edge in edges(model) if (origin := origin_of(edge)) is not None]
+    found = [(name, edge, origin.give_back(edge)) for name, edge, origin in origins]  # all or nothing: what can fail comes first
+    for _, edge, back in found:
+        back.put()
+        swap(model, edge, back.module)
+    return RevertReport(tuple(RevertedLayer(name, describe(back.module), back.change, back.note) for name, _, back in found))
 
 
 def merge_(model: nn.Module) -> None:

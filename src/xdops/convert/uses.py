@@ -1,5 +1,6 @@
 """What every layer really sees: the model runs once on an example, and nothing about it changes."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,13 @@ class Uses:
     def pairs(self) -> list[tuple[Tensor, Tensor]]:
         return [*self.recorded.values(), *self.random]
 
+    def largest_error(self, edge: nn.Module) -> float:
+        """max |edge(x) - y| / max |y| over all positions of the example's inputs and of random ones; infinite if it refuses one."""
+        try:
+            return max((relative_difference(edge(x), y) for x, y in self.pairs), default=0.0)
+        except XDError:
+            return float("inf")
+
     def add_random(self, module: nn.Module) -> None:
         """The module on random numbers of the same shapes: an example of zeros, say, would not tell layers apart."""
         for x, _ in self.recorded.values():
@@ -41,6 +49,18 @@ class Uses:
             self.problem = "its calls are more than one tensor in, one out"
         else:
             self.recorded.setdefault(tuple(given[0].shape[1:]), (given[0], output[:EXAMPLES].detach().clone()))
+
+
+def relative_difference(given: Tensor, expected: Tensor) -> float:
+    """max |given - expected| / max |expected|, entries that are the same infinity or no number in both not counted."""
+    if given.shape != expected.shape:
+        return float("inf")
+    same = (given == expected) | (given.isnan() & expected.isnan())
+    away = float(torch.where(same, 0.0, (given - expected).abs()).max()) if given.numel() else 0.0
+    scale = float(torch.where(expected.isfinite(), expected, 0.0).abs().max()) if given.numel() else 0.0
+    if math.isnan(away):
+        return float("inf")
+    return away / scale if scale else away
 
 
 def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[str, nn.Module]) -> dict[str, Uses]:

@@ -1,26 +1,25 @@
 """The relaxed discrete space over a backbone: every chosen layer becomes a mixture of the DARTS operations (paper, section 4)."""
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xdops.convert import weights
 from xdops.convert.config import XDConfig
-from xdops.convert.edges import Origin, relative_distance
-from xdops.convert.layers import Shortcut, each
-from xdops.convert.replace import Built, Candidate, FilterFn, LeaveAlone, count, replace_
+from xdops.convert.edges import GivenBack, Origin, relative_distance
+from xdops.convert.kinds import KINDS
+from xdops.convert.kinds.kind import Layer, LeaveAlone, Recipe, Window
+from xdops.convert.replace import Built, FilterFn, count, replace_
 from xdops.convert.report import ConversionReport
 from xdops.convert.uses import ExampleInput, preserved_rng
-from xdops.convert.weights import is_computed
-from xdops.convert.xd import source_of
 from xdops.errors import XDError
 from xdops.spaces.edge import OPERATIONS, DartsEdge, start_logits
-from xdops.spaces.grid import GridAxis, layer_axes
+from xdops.spaces.grid import layer_axes
 
 #: Width and dilation of the convolutions, in the order in which a backbone's layer is looked for among them.
 _CONVS = {"conv_3": (3, 1), "dil_conv_3": (3, 2), "conv_5": (5, 1), "dil_conv_5": (5, 2)}
@@ -43,14 +42,18 @@ def darts_(
     return replace_(model, example_input, config, filter_fn, partial(build, perturb=perturb))
 
 
+Taps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # (tap of the layer, tap of the 5-kernel) pairs
+
+
 @dataclass
 class DartsOrigin(Origin):
-    """Which operation of the set the layer was, and where its taps are in the shared kernel."""
+    """How an edge was made: which operation of the set the layer was, and where its taps are in the shared kernel."""
 
     module: nn.Module
-    own: str
+    recipe: Recipe
     perturb: float
-    taps: "Taps | None"  # of a convolution
+    own: str
+    taps: Taps | None  # of a convolution
 
     def start(self) -> list[Tensor]:
         return [start_logits(mixture(self.own, self.perturb)).double().softmax(0)]
@@ -59,21 +62,26 @@ class DartsOrigin(Origin):
         assert isinstance(edge, DartsEdge)
         return [edge.logits.detach().double().softmax(0)]
 
-    def give_back(self, edge: nn.Module) -> tuple[nn.Module, float, str]:
+    def give_back(self, edge: nn.Module) -> GivenBack:
         assert isinstance(edge, DartsEdge)
         change = relative_distance(self.now(edge), replace(self, perturb=0.0).start())
         note = "" if change == 0 else "all but its own operation is lost"
-        if self.taps is not None:
-            module, shared_weight = cast(Any, self.module), cast(Any, edge.weight.detach())
-            weight: Any = module.weight.detach().clone().to(edge.weight)
-            for layer, shared in self.taps:
-                weight[:, :, *layer] = shared_weight[:, :, *shared]
+        return GivenBack(self.module, self._put(edge), change, note)
+
+    def _put(self, edge: DartsEdge) -> Callable[[], None]:
+        if self.taps is None:
+            return lambda: None
+        module: Any = self.module
+        shared_weight: Any = weights.value(edge, "weight")
+        weight: Any = module.weight.detach().clone().to(shared_weight)
+        for layer, shared in self.taps:
+            weight[:, :, *layer] = shared_weight[:, :, *shared]
+
+        def put() -> None:
             module.weight.data = weight
-            module.bias = edge.bias
-        return self.module, change, note
+            weights.move(edge, module, ("bias",))
 
-
-Taps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # (tap of the layer, tap of the 5-kernel) pairs
+        return put
 
 
 def mixture(own: str, perturb: float) -> Tensor:
@@ -82,71 +90,84 @@ def mixture(own: str, perturb: float) -> Tensor:
     return torch.tensor([1 - perturb if name == own else others for name in OPERATIONS], dtype=torch.float64)
 
 
-def build(candidate: Candidate, perturb: float) -> Built:
+def build(layer: Layer, perturb: float) -> Built:
     """The edge of one layer."""
-    module, config, kind = candidate.module, candidate.config, candidate.kind
-    if kind in ("transposed", "fourier"):
-        raise LeaveAlone(f"the DARTS set has no {'transposed convolution' if kind == 'transposed' else 'Fourier layer'}")
-    if kind == "conv" and (candidate.tied or is_computed(module)):
-        raise LeaveAlone("its weight is shared or computed, and cannot be part of a larger kernel")
-    source: Any = source_of(candidate, grow=False)
-    dims = candidate.inputs[0].dim() - 2
-    taps, note, bias, groups = None, "", None, 1
-    if kind == "conv":
-        own, taps, note = closest_conv(source, config.causal)
-        weight = source.weight.new_zeros(*source.weight.shape[:2], *(5,) * dims)
+    layer = replace(layer, config=replace(layer.config, kernel_size=None))  # all filters are of size 5 here
+    facts = layer.kind.examine(layer)
+    like, sizes = layer.inputs[0], (None,) * len(layer.input_size)
+    recipe = Recipe(layer.kind.name, layer.channels, layer.input_size, sizes, layer.config, layer.seed, like.dtype, facts)
+    if layer.tied:
+        raise LeaveAlone(_NOT_OWN)
+    edge, origin, note = make_edge(layer.module, recipe, perturb, like.device)
+    return Built(edge, origin, "DARTS", layer.input_size, None, count(edge), note)
+
+
+_NOT_OWN = "its weight is shared or computed, and cannot be part of a larger kernel"
+
+
+def make_edge(module: nn.Module, recipe: Recipe, perturb: float, device: torch.device) -> tuple[DartsEdge, DartsOrigin, str]:
+    """The edge that stands for `module`, and a note if the set has only something like it."""
+    kind, causal = KINDS[recipe.kind], recipe.config.causal
+    source: Any = kind.source(module, recipe.config, recipe.facts)
+    window = kind.window(source)
+    if window is None:
+        raise LeaveAlone(f"the DARTS set has no {kind.noun}")
+    taps, bias, groups = None, None, 1
+    if window.takes == "weights":
+        if not weights.is_own(module):
+            raise LeaveAlone(_NOT_OWN)
+        own, taps, note = closest_conv(window, causal)
+        weight = source.weight.new_zeros(*source.weight.shape[:2], *(5,) * len(window.kernel))
         for layer, shared in taps:
             weight[:, :, *shared] = source.weight.detach()[:, :, *layer]
         bias, groups = source.bias, source.groups
-        axes = layer_axes(source, dims, config.causal)
     else:
-        own, axes, note = parameter_free(source, kind, dims, config.causal)
-        weight = new_weight(candidate, dims)
+        own, note = parameter_free(window, recipe.channels)
+        weight = new_weight(recipe)
     edge = DartsEdge(
-        axes,
+        layer_axes(window, causal),
         weight,
         bias,
         groups,
         getattr(source, "padding_mode", "zeros"),
-        bool(getattr(source, "count_include_pad", True)),
-        config.causal,
+        window.count_include_pad,
+        causal,
         mixture(own, perturb),
-    ).to(candidate.inputs[0].device)
-    if kind == "conv":
+    ).to(device)
+    if taps is not None:
         edge.weight.requires_grad_(source.weight.requires_grad)
-    return Built(edge, DartsOrigin(module, own, perturb, taps), "DARTS", candidate.input_size, None, count(edge), note)
+    return edge, DartsOrigin(module, recipe, perturb, own, taps), note
 
 
-def parameter_free(source: Any, kind: str, dims: int, causal: bool) -> tuple[str, list[GridAxis], str]:
-    """Operation, grid and note of a pool or shortcut."""
-    if isinstance(source, Shortcut):
-        centred = source.offset == (source.out_channels - source.in_channels) // 2
-        axes = [GridAxis(s, 0, -1) for s in source.stride]
-        return "identity", axes, "" if centred else "closest operation: identity, channels padded alike on both sides"
-    own = "avg_pool_3" if kind == "avg_pool" else "max_pool_3"
-    same = set(each(source.kernel_size, dims)) == {3} and set(each(getattr(source, "dilation", 1), dims)) == {1}
-    return own, layer_axes(source, dims, causal), "" if same else f"closest operation: {own}"
+def parameter_free(window: Window, channels: tuple[int, int]) -> tuple[str, str]:
+    """Operation and note of a pool or shortcut."""
+    if window.takes == "identity":
+        centred = window.offset == (channels[1] - channels[0]) // 2
+        return "identity", "" if centred else "closest operation: identity, channels padded alike on both sides"
+    own = "avg_pool_3" if window.takes == "mean" else "max_pool_3"
+    same = set(window.kernel) == {3} and set(window.dilation) == {1}
+    return own, "" if same else f"closest operation: {own}"
 
 
-def new_weight(candidate: Candidate, dims: int) -> Tensor:
+def new_weight(recipe: Recipe) -> Tensor:
     """Filters for a layer that had none, as torch's convolutions start."""
-    c_in, c_out = candidate.channels
-    with preserved_rng(candidate.config.seed + zlib.crc32(candidate.name.encode())):
-        weight = torch.empty(c_out, c_in, *(5,) * dims, dtype=candidate.inputs[0].dtype)
+    c_in, c_out = recipe.channels
+    with preserved_rng(recipe.seed):
+        weight = torch.empty(c_out, c_in, *(5,) * len(recipe.input_size), dtype=recipe.dtype)
         return nn.init.kaiming_uniform_(weight, a=5**0.5)
 
 
-def closest_conv(conv: Any, causal: bool) -> tuple[str, Taps, str]:
+def closest_conv(conv: Window, causal: bool) -> tuple[str, Taps, str]:
     """The operation of the set that a convolution is, or the closest, and where its taps are in the 5-kernel."""
-    layer = list(zip(conv.kernel_size, conv.dilation, strict=True))
+    layer = list(zip(conv.kernel, conv.dilation, strict=True))
     for name, (width, dilation) in _CONVS.items():
         found = [places(k, d, width, dilation, causal) for k, d in layer]
         if all(place is not None for place in found):
             return name, pair(found, [0] * len(layer)), ""
-    width, dilation = 3 if max(conv.kernel_size) <= 3 else 5, 2 if any(k > 1 and d > 1 for k, d in layer) else 1
+    width, dilation = 3 if max(conv.kernel) <= 3 else 5, 2 if any(k > 1 and d > 1 for k, d in layer) else 1
     name = next(name for name, shape in _CONVS.items() if shape == (width, dilation))
-    kept = [min(k, width) for k in conv.kernel_size]
-    skipped = [(k - w) if causal else (k - w) // 2 for k, w in zip(conv.kernel_size, kept, strict=True)]
+    kept = [min(k, width) for k in conv.kernel]
+    skipped = [(k - w) if causal else (k - w) // 2 for k, w in zip(conv.kernel, kept, strict=True)]
     found = [places(k, 1, width, 1, causal) for k in kept]
     return name, pair(found, skipped), f"closest operation: {name}"
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from xdops.convert.layers import each
+from xdops.convert.kinds.kind import Window
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,12 @@ class GridAxis:
         return outputs - ((outputs - 1) * self.stride >= m + self.pad)  # torch: no window that starts in the padding after
 
 
-def layer_axes(layer: nn.Module, dims: int, causal: bool) -> list[GridAxis]:
-    """The grid of a convolution or pool."""
-    kernel, stride = each(layer.kernel_size, dims), each(layer.stride, dims)
-    dilation = each(getattr(layer, "dilation", 1), dims)
-    span = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-    if layer.padding == "same":
-        before, both = [s // 2 for s in span], span
-    else:
-        before = [0] * dims if layer.padding == "valid" else list(each(layer.padding, dims))
-        both = [2 * p for p in before]
-    ceil = bool(getattr(layer, "ceil_mode", False))
+def layer_axes(window: Window, causal: bool) -> list[GridAxis]:
+    """The grid of a layer's windows."""
+    span = [d * (k - 1) for k, d in zip(window.kernel, window.dilation, strict=True)]
     return [
-        GridAxis(s, (w if causal else w // 2) - p, total - w - 1, ceil, p)
-        for s, w, p, total in zip(stride, span, before, both, strict=True)
+        GridAxis(s, (w if causal else w // 2) - p, both - w - 1, window.ceil_mode, p)
+        for s, w, p, both in zip(window.stride, span, window.before, window.padding, strict=True)
     ]
 
 
