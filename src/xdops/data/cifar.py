@@ -5,7 +5,6 @@ archive or unpacked, and a subset in one .npz file. Archives are read as they ar
 """
 
 import hashlib
-import os
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from xdops.data.arrays import NpzFile
 from xdops.data.pickles import unpickled
+from xdops.data.places import data_folder
 from xdops.errors import XDError
 
 OFFICIAL_SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -67,7 +67,7 @@ Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x and y for tra
 
 def load_cifar10(data_dir: str | Path | None = None, release: Release = OFFICIAL) -> CifarArrays:
     """All images from the first version that is there, complete ones first. data_dir: or else the environment's XDOPS_DATA."""
-    root = data_folder(data_dir)
+    root = data_folder(data_dir, "CIFAR-10", OFFICIAL_SOURCE)
     folders = (root, root / "cifar10")
     for name, read in READERS.items():
         for folder in folders:
@@ -79,23 +79,6 @@ def load_cifar10(data_dir: str | Path | None = None, release: Release = OFFICIAL
         f"one of {', '.join(READERS)}",
         f"download the python or binary version from {OFFICIAL_SOURCE} to there, or say where it is: data_dir=..., or XDOPS_DATA",
     )
-
-
-def data_folder(data_dir: str | Path | None) -> Path:
-    """The folder where the user keeps data."""
-    given = data_dir or os.environ.get("XDOPS_DATA")
-    if not given:
-        raise XDError(
-            "no data folder: neither data_dir nor the environment variable XDOPS_DATA is set",
-            "the folder that holds CIFAR-10",
-            f"export XDOPS_DATA=/where/it/is; the data are at {OFFICIAL_SOURCE}",
-        )
-    root = Path(given).expanduser()
-    if not root.is_dir():
-        raise XDError(
-            f"data folder {root}, which does not exist", "a folder that holds CIFAR-10", f"the data are at {OFFICIAL_SOURCE}"
-        )
-    return root
 
 
 @dataclass(frozen=True)

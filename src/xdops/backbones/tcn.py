@@ -1,0 +1,111 @@
+"""The temporal convolutional network (Bai, Kolter, Koltun 2018): causal convolutions with residual connections.
+
+Level l has two [weight-normed causal convolution, ReLU, dropout] and a residual connection, all of dilation 2^l; the *undilated*
+network, which the paper searches around, has dilation 1 throughout. Convolutions pad both sides, and what they say after the end
+is cut off, so that they are plain layers that can be searched. (batch, channels, T) -> (batch, width, T).
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from xdops.backbones.request import Request
+
+
+class TemporalBlock(nn.Module):
+    """relu(shortcut(x) + f(f(x))) with f = dropout(relu(causal convolution)); the shortcut is 1x1 where widths differ."""
+
+    def __init__(self, c_in: int, c_out: int, kernel: int, dilation: int, dropout: float) -> None:
+        super().__init__()
+        pad = (kernel - 1) * dilation
+        self.conv1 = weight_norm(nn.Conv1d(c_in, c_out, kernel, padding=pad, dilation=dilation))
+        self.conv2 = weight_norm(nn.Conv1d(c_out, c_out, kernel, padding=pad, dilation=dilation))
+        self.dropout1, self.dropout2 = nn.Dropout(dropout), nn.Dropout(dropout)
+        self.shortcut: nn.Module | None = None
+        if c_in != c_out:
+            self.shortcut = nn.Conv1d(c_in, c_out, 1)
+            nn.init.normal_(self.shortcut.weight, 0, 0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = x.shape[-1]
+        y = self.dropout1(self.conv1(x)[..., :steps].relu())
+        y = self.dropout2(self.conv2(y)[..., :steps].relu())
+        return (y + (x if self.shortcut is None else self.shortcut(x))).relu()
+
+
+def temporal_levels(c_in: int, widths: Sequence[int], kernel: int, dropout: float, dilated: bool) -> nn.Sequential:
+    """One block per width."""
+    pairs = zip((c_in, *widths), widths, strict=False)
+    return nn.Sequential(*(TemporalBlock(a, b, kernel, 2**i if dilated else 1, dropout) for i, (a, b) in enumerate(pairs)))
+
+
+def receptive_field(levels: int, kernel: int, dilated: bool) -> int:
+    """How many steps, the present one included, an output can depend on."""
+    return 1 + 2 * (kernel - 1) * (2**levels - 1 if dilated else levels)
+
+
+class TCN(nn.Module):
+    """Predictions at every step, (batch, outputs, T), each from what was before; for classification at the last step alone."""
+
+    def __init__(self, request: Request, levels: int, kernel: int, width: int, dropout: float = 0.0, dilated: bool = True) -> None:
+        super().__init__()
+        self.last = request.kind == "classification"
+        self.levels = temporal_levels(request.in_channels, (width,) * levels, kernel, dropout, dilated)
+        self.head = nn.Linear(width, request.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.levels(x)
+        if self.last:
+            return self.head(y[..., -1])
+        return self.head(y.transpose(1, 2)).transpose(1, 2)
+
+
+class WordTCN(nn.Module):
+    """A language model: numbers of words (batch, T) -> scores of the next word (batch, words, last), at the `last` steps alone.
+
+    The decoder's weight is the embedding's. dropout is that of the levels, embedding_dropout that of the embedded words.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        width: int,
+        levels: int,
+        kernel: int,
+        last: int,
+        dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
+        dilated: bool = True,
+    ) -> None:
+        super().__init__()
+        self.last = last
+        self.embedding = nn.Embedding(words, width)
+        nn.init.normal_(self.embedding.weight, 0, 0.01)
+        self.dropout = nn.Dropout(embedding_dropout)
+        self.levels = temporal_levels(width, (width,) * levels, kernel, dropout, dilated)
+        self.decoder = nn.Linear(width, words)
+        nn.init.zeros_(self.decoder.bias)
+        self.decoder.weight = self.embedding.weight
+
+    def forward(self, words: Tensor) -> Tensor:
+        y = self.levels(self.dropout(self.embedding(words)).transpose(1, 2))
+        return self.decoder(y[..., -self.last :].transpose(1, 2)).transpose(1, 2)
+
+
+class InWindows(nn.Module):
+    """A network for signals, made causal by windows as in the paper: output t is what it says last about the `size` inputs up to t.
+
+    Before the beginning there are zeros. All windows of a sequence are one batch: (batch, channels, T) is looked at as
+    (batch T, channels, size), and the network may look anywhere in a window.
+    """
+
+    def __init__(self, network: nn.Module, size: int) -> None:
+        super().__init__()
+        self.network, self.size = network, size
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, channels, steps = x.shape
+        seen = nn.functional.pad(x, (self.size - 1, 0)).unfold(2, self.size, 1)  # (batch, channels, T, size)
+        y = self.network(seen.permute(0, 2, 1, 3).reshape(batch * steps, channels, self.size))
+        return y[..., -1].unflatten(0, (batch, steps)).transpose(1, 2)
