@@ -1,4 +1,4 @@
-"""What a pickle asks for, looked at before any of it is done: only instructions that build plain data, none beyond the file's own size."""
+"""What a pickle asks for, looked at before it is done: only instructions that build plain data, none beyond the file's own size."""
 
 import pickletools
 import re
