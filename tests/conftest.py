@@ -1,8 +1,12 @@
-"""Settings that all tests share: reproducible, and without deadlines that a busy machine would miss."""
+"""Settings that all tests share: reproducible, without deadlines that a busy machine would miss, and on every processor."""
+
+import os
 
 import pytest
 import torch
 from hypothesis import settings
+
+from xdops.measuring import precision
 
 settings.register_profile("xdops", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("xdops")
@@ -11,3 +15,11 @@ settings.load_profile("xdops")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where torch would die in a reduced precision, do what `check_precision` advises, before anything is computed."""
+    texts = (path.read_text() for path in {item.path for item in session.items})
+    used = any("float16" in text or "bf16" in text for text in texts)
+    if used and any(precision.failure(dtype) for dtype in (torch.bfloat16, torch.float16)):
+        os.environ.update(precision.REMEDY)

@@ -1,13 +1,10 @@
 """`xdops bench`: what an XD-operation costs, as a multiple of the convolution it replaces."""
 
 import json
-import os
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import tyro
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -19,6 +16,7 @@ from xdops.bench.summary import summarise
 from xdops.bench.sweep import lines, measure_point
 from xdops.engine.plan import calibrate, rates
 from xdops.errors import XDError
+from xdops.measuring.machine import machine_facts
 from xdops.report.performance import write_document
 
 
@@ -153,18 +151,9 @@ def _progress(console: Console) -> Progress:
 def _write(console: Console, target: Path | None, repetitions: int, measured: dict[str, Any]) -> None:
     if target is None:
         return
-    written = {"machine": machine(), "repetitions": repetitions, "rates": vars(rates()), **measured}
+    written = {"machine": machine_facts(), "repetitions": repetitions, "rates": vars(rates()), **measured}
     target.write_text(json.dumps(written, indent=1) + "\n")
     console.print(f"written to {target}")
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "processor": platform.machine(),
-    }
 
 
 def _line(row: dict[str, Any]) -> str:

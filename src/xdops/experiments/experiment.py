@@ -17,7 +17,7 @@ from xdops.errors import XDError
 from xdops.experiments.folder import SETTINGS, check_folder, claim_folder, read_json, run_folder
 from xdops.search import Progress, SearchResult, SearchSettings, search
 from xdops.search.checkpoint import load_weights
-from xdops.search.distributed import check_accelerator, under_torchrun
+from xdops.search.distributed import check_machine, under_torchrun
 from xdops.spaces import SPACES, SpaceSettings, apply
 
 #: Floats that a run keeps per parameter: two generations of weights and two Adam moments each, and the best weights.
@@ -97,7 +97,7 @@ class Experiment:
     def run(self, resume: bool, progress: Callable[[str, int], Progress | None]) -> dict[str, list[SearchResult]]:
         """Every (space, seed) that is not finished yet, in order of seeds; results by space."""
         if first_process():
-            check_accelerator(self.search.accelerator)
+            check_machine(self.search)
             check_folder(self.out, self.identity(), resume)
             networks = [self.network.build(self.task.request, space, self.search.seed) for space in self.spaces]
             parameters = sum(p.numel() for network in networks for p in network.parameters())

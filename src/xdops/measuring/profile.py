@@ -1,6 +1,8 @@
 """Where a training step spends its time: shares by kind of work, from torch's own profiler."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from torch.profiler import ProfilerActivity, profile
 
@@ -17,11 +19,26 @@ KINDS = {
 
 REST = "calls and rest"
 
+#: The profiler's own switch, and the level above all that it prints of its own accord.
+LOG_LEVEL, NOTHING = "KINETO_LOG_LEVEL", "6"
+
+
+@contextmanager
+def quiet_profiler() -> Iterator[None]:
+    """A profiler that writes no lines about itself to the terminal; it looks at its switch when a process first uses it."""
+    before = os.environ.get(LOG_LEVEL)
+    os.environ.setdefault(LOG_LEVEL, NOTHING)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[LOG_LEVEL]
+
 
 def time_shares(step: Callable[[], object], steps: int = 3) -> dict[str, float]:
     """The share of each kind of work in the time of the step's operators."""
     step()
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    with quiet_profiler(), profile(activities=[ProfilerActivity.CPU]) as profiler:
         for _ in range(steps):
             step()
     spent = dict.fromkeys((*KINDS, REST), 0.0)

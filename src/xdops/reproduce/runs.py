@@ -6,16 +6,13 @@ measured.json        of a measurement
 diverged.json        the message of a search whose numbers blew up
 """
 
-import os
-import platform
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from xdops.experiments.folder import read_json
+from xdops.measuring.machine import machine_facts
 from xdops.reproduce.table import Row, SearchRow
 from xdops.search import SearchResult
 from xdops.storage.files import write_json
@@ -87,21 +84,4 @@ def _curves(result: SearchResult) -> dict[str, list[float]]:
 
 def write_machine(folder: Path) -> None:
     """Where the run is made; times mean nothing without it."""
-    facts = {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-    if torch.cuda.is_available():
-        facts["gpu"] = torch.cuda.get_device_name()
-    write_json(folder / MACHINE, facts)
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    write_json(folder / MACHINE, machine_facts())

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from xdops.errors import XDError
+from xdops.measuring.precision import check_precision
 from xdops.search.settings import Accelerator, SearchSettings
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces every choice that the settings already tell
@@ -31,6 +32,15 @@ def check_accelerator(name: Accelerator) -> None:
         raise XDError(f"accelerator {name}, which this machine does not have", f"one of {here}", "accelerator auto")
 
 
+def check_machine(settings: SearchSettings) -> None:
+    """Refuse a device or a precision that this machine does not have, before anything is written."""
+    check_accelerator(settings.accelerator)
+    gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+    on_cpu = settings.accelerator == "cpu" or (settings.accelerator == "auto" and not gpu)
+    if settings.precision == "bf16-mixed" and on_cpu:
+        check_precision(settings.precision, torch.bfloat16)
+
+
 def make_fabric(settings: SearchSettings) -> Fabric:
     """Fabric for the settings: `processes` on this machine, or those that torchrun has started."""
     world, nodes = settings.processes, 1
@@ -43,7 +53,7 @@ def make_fabric(settings: SearchSettings) -> Fabric:
                 f"{world}, or 1 for what torchrun started",
                 "processes=1",
             )
-    check_accelerator(settings.accelerator)
+    check_machine(settings)
     options: dict[str, Any] = {"accelerator": settings.accelerator, "precision": settings.precision, "num_nodes": nodes}
     if world > 1:
         # Layers that a network never reaches have no gradient, on any process.
