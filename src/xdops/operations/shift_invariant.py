@@ -1,0 +1,388 @@
+"""Shift-invariant XD-operations: every tap of a convolution becomes one long filter, and all filters are the architecture.
+
+    y[t] = sum_j w_j sum_s a_j[s] x[t + s - row],     a_j = row `row` of A_j = Re(K diag(L[:, j]) M), of size H
+
+An XD-operation of size H (Definition 3.1) gives one output, that at `row`, from the H inputs of a window, and the window is moved
+along the signal. A convolution whose taps span at most H points starts exactly, at any length and boundary. With the window's end
+at the convolution's last tap it is causal, whatever the architecture becomes; otherwise the taps are in the middle of the window.
+With fixed parameters it *is* a convolution, whose filters have H taps.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, smooth_size
+from xdops.matrices.pairs import check_floating, to_complex
+from xdops.operations.axes import Axis, Taps
+from xdops.operations.operation import ARCHITECTURE
+from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
+from xdops.operations.source import Source, Start
+from xdops.operations.warmstart import (
+    Depth,
+    Presence,
+    constant_b,
+    constant_C,
+    convolution_matrices,
+    dilated,
+    learned,
+    resolve_depth,
+)
+
+CONVS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+
+
+@dataclass(frozen=True)
+class Window:
+    """One dimension: output t is row `row` of an operation of `size` points, on inputs t * stride - pad[0] and later ones."""
+
+    size: int  # H
+    row: int
+    stride: int
+    pad: tuple[int, int]
+
+    def out(self, m: int) -> int:
+        return (m + sum(self.pad) - self.size) // self.stride + 1
+
+
+class ShiftInvariantOperation(nn.Module):
+    """An XD-operation that is the same at every position, in 1, 2 or 3 dimensions.
+
+    K, L, M: one K-matrix of size H per dimension. b, C, weight, groups, `trained` and `source` as in `XDOperation`. plan: how to
+    evaluate, "auto" or the name of a form (see `xdops.operations.shift_plan`).
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Window],
+        weight: Tensor,
+        K: Sequence[KMatrix],
+        L: Sequence[KMatrix],
+        M: Sequence[KMatrix],
+        b: Tensor | None = None,
+        C: Tensor | None = None,
+        bias: Tensor | None = None,
+        groups: int = 1,
+        trained: Iterable[str] = ARCHITECTURE,
+        padding_mode: str = "zeros",
+        source: Source | None = None,
+        plan: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.windows, self.groups, self.padding_mode, self.plan = tuple(windows), groups, padding_mode, plan
+        self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
+        self.bias = bias if bias is None or isinstance(bias, nn.Parameter) else nn.Parameter(bias)
+        present = {name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None}
+        self.trained = frozenset(trained) & present
+        for name, matrices in (("K", K), ("L", L), ("M", M)):
+            assert [m.n for m in matrices] == list(self.sizes)
+            setattr(self, name, nn.ModuleList(LearnableKMatrix(m, name in self.trained) for m in matrices))
+        for name, part in (("b", b), ("C", C)):
+            value = None if part is None else nn.Parameter(part.detach().clone(), requires_grad=name in self.trained)
+            self.register_parameter(name, value)
+        self.source = source
+        self._start = Start(p for _, p in self.architecture()) if source is not None else None
+        self._merged: Tensor | None = None
+
+    K: nn.ModuleList
+    L: nn.ModuleList
+    M: nn.ModuleList
+    b: nn.Parameter | None
+    C: nn.Parameter | None
+
+    @classmethod
+    def from_conv(cls, conv: nn.Module, span: int, **options: Any) -> "ShiftInvariantOperation":
+        """The operation that is exactly this convolution; see `shift_invariant_from_conv`."""
+        return shift_invariant_from_conv(conv, span, **options)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """H per dimension."""
+        return tuple(w.size for w in self.windows)
+
+    @property
+    def depth(self) -> tuple[int, int, int]:
+        """Depths of K, L and M."""
+        return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
+
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        return tuple(self.weight.shape[2:])
+
+    @property
+    def in_channels(self) -> int:
+        return self.weight.shape[1] * self.groups
+
+    @property
+    def out_channels(self) -> int:
+        return self.weight.shape[0]
+
+    def matrix(self, name: str) -> Kronecker:
+        """K, L or M as it is now."""
+        return Kronecker([m.matrix for m in getattr(self, name)])
+
+    def rows_of_taps(self) -> list[Tensor]:
+        """Per dimension the rows a_j of K diag(L[:, j]) M, complex, (taps, H)."""
+        rows = []
+        for window, taps, K, L, M in zip(self.windows, self.kernel_size, *self._matrices(), strict=True):
+            k = K.to_dense(rows=[window.row])[0]
+            rows.append((k[:, None] * L.to_dense(columns=taps)).mT @ M.to_dense())
+        return rows
+
+    def row_of_b(self) -> Tensor:
+        """The same row of K diag(b) M over the whole window, complex, (H...)."""
+        assert self.b is not None
+        grid = to_complex(self.b)
+        for dim, (window, K, _, M) in enumerate(zip(self.windows, *self._matrices(), strict=True)):
+            k = K.to_dense(rows=[window.row])[0]
+            grid = ((grid.movedim(dim, -1) * k) @ M.to_dense()).movedim(-1, dim)
+        return grid
+
+    def _matrices(self) -> list[list[KMatrix]]:
+        """K, L and M, each per dimension."""
+        return [[cast(LearnableKMatrix, m).matrix for m in getattr(self, name)] for name in "KLM"]
+
+    def long_filters(self) -> Tensor:
+        """The filters of the convolution that this is now, (c_out, c_in/groups, H...): Re(C (sum_j w_j a_j + b's row))."""
+        w: Tensor = self.weight
+        rows = self.rows_of_taps()
+        if len(rows) == 1 and self.b is None and self.C is None:
+            return w @ rows[0].real
+        filters = w.to(rows[0].dtype)
+        for dim, a in enumerate(rows, start=2):
+            filters = (filters.movedim(dim, -1) @ a).movedim(-1, dim)
+        if self.b is not None:
+            filters = filters + self.row_of_b()
+        if self.C is not None:
+            filters = filters * to_complex(self.C).reshape(*self.C.shape[:-1], *(1 for _ in self.windows))
+        return filters.real
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._check(x)
+        if self._merged is not None:
+            return self._convolve(x, self._merged, self.bias)
+        plan = self.plan_for(x)
+        if plan.form == "source":
+            assert self.source is not None
+            return self.source(x, self.weight, self.bias)
+        if plan.form.startswith("taps"):
+            return self._by_taps(x, plan.form == "taps-fft")
+        return self._convolve(x, self.long_filters(), self.bias, plan.form == "filter-fft")
+
+    def plan_for(self, x: Tensor) -> ShiftPlan:
+        """How an input like x is evaluated: `print(op.plan_for(x))`."""
+        learns = torch.is_grad_enabled() and any(p.requires_grad for _, p in self.architecture())
+        problem = ShiftProblem(
+            tuple(m + sum(w.pad) for m, w in zip(x.shape[2:], self.windows, strict=True)),
+            tuple(w.out(m) for m, w in zip(x.shape[2:], self.windows, strict=True)),
+            tuple(w.stride for w in self.windows),
+            self.sizes,
+            self.kernel_size,
+            x.shape[0],
+            self.in_channels,
+            self.out_channels,
+            self.groups,
+            self.b is None and self.C is None,
+            not learns and self.source is not None and self.untouched,
+        )
+        return make_shift_plan(problem, self.plan)
+
+    def _by_taps(self, x: Tensor, by_fft: bool) -> Tensor:
+        """In one dimension: every channel through the k filters a_j, then channels mixed tap by tap. No filter is ever built."""
+        (window,), (a,) = self.windows, self.rows_of_taps()
+        batch, channels, _ = x.shape
+        padded = self._pad(x)
+        alone, filters = padded.reshape(batch * channels, 1, -1), a.real[:, None].to(x.dtype)  # (batch c_in, 1, m), (k, 1, H)
+        z = _correlate_by_fft(alone, filters, (window.stride,)) if by_fft else F.conv1d(alone, filters, stride=window.stride)
+        z = z.reshape(batch, channels * len(a), -1)  # channel i's tap j at place i k + j, as in the flattened weight
+        return F.conv1d(z, self.weight.flatten(1)[..., None], self.bias, groups=self.groups)
+
+    def _convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None, by_fft: bool = False) -> Tensor:
+        padded, stride = self._pad(x), tuple(w.stride for w in self.windows)
+        if not by_fft:
+            return cast(Tensor, CONVS[len(stride)](padded, filters.to(x.dtype), bias, stride, groups=self.groups))
+        y = _correlate_by_fft(padded, filters.to(x.dtype), stride, self.groups)
+        return y if bias is None else y + bias.reshape(-1, *(1 for _ in stride))
+
+    def _pad(self, x: Tensor) -> Tensor:
+        amounts = [p for w in reversed(self.windows) for p in w.pad]
+        return F.pad(x, amounts, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
+
+    def _check(self, x: Tensor) -> None:
+        """Refuse what does not fit, before anything is computed."""
+        check_floating(x.dtype, "an input")
+        if x.dim() != len(self.windows) + 2 or x.shape[1] != self.in_channels:
+            raise XDError(
+                f"an input of shape {tuple(x.shape)}",
+                f"(batch, {self.in_channels} channels, {len(self.windows)} more dimensions)",
+                "x[None] for a single example",
+            )
+        most = {"circular": 0, "reflect": 1}.get(self.padding_mode)
+        for m, window in zip(x.shape[2:], self.windows, strict=True):
+            if most is not None and max(window.pad) > m - most:
+                raise XDError(
+                    f"an input of length {m} with {self.padding_mode} padding {window.pad}, which a window of {window.size} needs",
+                    f"at least {max(window.pad) + most} points",
+                    f"span={max(1, window.size - 2 * (max(window.pad) + most - m))} or less",
+                )
+            if window.out(m) < 1:
+                raise XDError(
+                    f"an input of length {m} for windows of {window.size} with padding {window.pad}",
+                    f"at least {window.size - sum(window.pad)}",
+                    "a longer input",
+                )
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
+        return self._start is not None and self._start.is_now(p for _, p in self.architecture())
+
+    @property
+    def merged(self) -> bool:
+        return self._merged is not None
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Fix the operation for inference: from here on it is one convolution, until `unmerge`."""
+        self._merged = self.long_filters().detach()
+
+    def unmerge(self) -> None:
+        """Undo `merge`."""
+        self._merged = None
+
+    @torch.no_grad()
+    def to_conv(self) -> nn.Module:
+        """The convolution that this is now, as torch's own layer, after one that pads where sides are padded unlike."""
+        filters, dims = self.long_filters(), len(self.windows)
+        even = all(low == high for low, high in (w.pad for w in self.windows))
+        conv = _LAYERS[dims](
+            self.in_channels,
+            self.out_channels,
+            self.sizes,
+            stride=tuple(w.stride for w in self.windows),
+            padding=tuple(w.pad[0] for w in self.windows) if even else 0,
+            groups=self.groups,
+            bias=self.bias is not None,
+            padding_mode=self.padding_mode if even else "zeros",
+            device=filters.device,
+            dtype=filters.dtype,
+        )
+        conv.weight.copy_(filters)
+        if self.bias is not None:
+            conv.bias.copy_(self.bias)
+        return cast(nn.Module, conv) if even else nn.Sequential(Padding(self.windows, self.padding_mode), conv)
+
+    def architecture(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Every architecture parameter that is present, trained or fixed, with its name."""
+        for name in ("K", "L", "M"):
+            for i, matrix in enumerate(getattr(self, name)):
+                yield from ((f"{name}.{i}.values.{j}", p) for j, p in enumerate(matrix.values))
+        for name in ("b", "C"):
+            if (parameter := getattr(self, name)) is not None:
+                yield name, parameter
+
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """The architecture parameters that learn."""
+        return [p for name, p in self.architecture() if name.split(".")[0] in self.trained]
+
+    def weight_parameters(self) -> list[nn.Parameter]:
+        """Filters and output bias."""
+        architecture = {id(p) for _, p in self.architecture()}
+        return [p for p in self.parameters() if id(p) not in architecture]
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_channels} -> {self.out_channels}, window={self.sizes}, kernel={self.kernel_size}, depth={self.depth}, "
+            f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
+        )
+
+
+class Padding(nn.Module):
+    """The padding of windows, as a layer."""
+
+    def __init__(self, windows: Sequence[Window], mode: str) -> None:
+        super().__init__()
+        self.amounts = [p for w in reversed(windows) for p in w.pad]
+        self.mode = "constant" if mode == "zeros" else mode
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x, self.amounts, mode=self.mode)
+
+
+def shift_invariant_from_conv(
+    conv: nn.Module,
+    span: int,
+    depth: Depth = None,
+    causal: bool = False,
+    b: Presence = "absent",
+    C: Presence = "absent",
+    trained: Sequence[str] = ARCHITECTURE,
+    plan: str = "auto",
+) -> ShiftInvariantOperation:
+    """The shift-invariant operation equal to `conv`, for inputs of any length, sharing its weight and bias.
+
+    span: H, the points of a window in every dimension; where the convolution itself reaches farther, the next smooth size that
+    holds it. depth: (K, L, M), one number for all, or None for the least that holds the layer, (1, 3, 1) with dilation. causal:
+    windows end at the convolution's last tap, so that no output ever sees more of the future than it does; otherwise the taps are
+    in their middle.
+    """
+    if not isinstance(conv, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+        raise XDError(f"a {type(conv).__name__}", "a Conv1d, Conv2d or Conv3d", "an operation that is not shift-invariant")
+    check_floating(conv.weight.dtype, "a weight")
+    if isinstance(span, bool) or not isinstance(span, int) or span < 1:
+        raise XDError(f"span={span!r}", "a positive number of points", "span=32")
+    windows, taps = zip(*(_window(conv, i, span, causal) for i in range(len(conv.kernel_size))), strict=True)
+    axes = [Axis(window.size) for window in windows]
+    operation = ShiftInvariantOperation(
+        windows,
+        conv.weight,
+        *convolution_matrices(axes, taps, resolve_depth(depth, any(map(dilated, taps))), conv.weight.dtype),
+        b=constant_b(axes, b, conv.weight.dtype),
+        C=constant_C(conv.out_channels, conv.in_channels // conv.groups, C, conv.weight.dtype),
+        bias=conv.bias,
+        groups=conv.groups,
+        trained=learned(trained, b, C),
+        padding_mode=conv.padding_mode,
+        source=Source.of(conv),
+        plan=plan,
+    )
+    return operation.to(conv.weight.device)
+
+
+def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[Window, Taps]:
+    """Window and taps of dimension i: the last tap is the row that is kept."""
+    kernel, dilation = conv.kernel_size[i], conv.dilation[i]
+    reach = dilation * (kernel - 1) + 1
+    size = span if span >= reach else smooth_size(reach)
+    before = size - reach if causal else (size - reach) // 2  # points of the window before the first tap
+    low, high = _padding(conv, i, reach)
+    window = Window(size, before + reach - 1, conv.stride[i], (low + before, high + size - reach - before))
+    return window, Taps(kernel, -dilation * (kernel - 1), dilation)
+
+
+def _padding(conv: Any, i: int, reach: int) -> tuple[int, int]:
+    if conv.padding == "valid":
+        return 0, 0
+    if conv.padding == "same":
+        return (reach - 1) // 2, reach - 1 - (reach - 1) // 2
+    return conv.padding[i], conv.padding[i]
+
+
+def _correlate_by_fft(x: Tensor, filters: Tensor, stride: Sequence[int], groups: int = 1) -> Tensor:
+    """What torch's convolution computes without padding, through the FFT."""
+    dims = tuple(range(2, x.dim()))
+    sizes = [smooth_size(m, 7) for m in x.shape[2:]]
+    x_hat = torch.fft.rfftn(x, sizes, dims).flatten(2).unflatten(1, (groups, -1))  # (batch, g, c_in/g, points)
+    w_hat = torch.fft.rfftn(filters, sizes, dims).flatten(2).unflatten(0, (groups, -1)).conj()  # (g, c_out/g, c_in/g, points)
+    y_hat = torch.einsum("bgip,goip->bgop", x_hat, w_hat).flatten(1, 2)
+    half = [*sizes[:-1], sizes[-1] // 2 + 1]
+    y = torch.fft.irfftn(y_hat.unflatten(-1, half), sizes, dims)
+    for dim, (m, taps, step) in enumerate(zip(x.shape[2:], filters.shape[2:], stride, strict=True), start=2):
+        y = y[(slice(None),) * dim + (slice(0, m - taps + 1, step),)]
+    return y
