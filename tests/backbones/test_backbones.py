@@ -28,7 +28,7 @@ def test_the_default_backbone_gives_the_shape_that_the_task_asks_for(request_: R
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_seed_makes_the_same_network_and_leaves_the_global_random_state_alone(name: str) -> None:
-    request = Request("dense" if name in ("operator", "cnn", "fno") else "classification", 1, 2, (16,))
+    request = Request("dense" if name in ("operator", "periodic", "unet", "cnn", "fno") else "classification", 1, 2, (16,))
     before = torch.get_rng_state()
     first, second, other = (build_backbone(name, request, seed).state_dict() for seed in (3, 3, 4))
     assert torch.equal(torch.get_rng_state(), before)
@@ -48,6 +48,24 @@ def test_the_operator_cnn_has_the_published_widths_and_filters() -> None:
     operations = [layer.operation for layer in network.layers]
     assert [tuple(op.weight.shape) for op in operations] == [(32, 32, 13, 13)] * 4
     assert all(op.bias is None for op in operations)
+
+
+def test_the_default_for_grids_knows_where_a_point_is_and_where_the_edge_is() -> None:
+    """Zeros in, something else out at every point: the network sees coordinates; a shifted input is another input."""
+    network = build_backbone("auto", Request("dense", 1, 1, (9, 12)), seed=0).eval()
+    assert network(torch.zeros(1, 1, 9, 12)).flatten().unique().numel() > 100
+    assert all(layer.operation.padding_mode == "zeros" for layer in network.layers)
+
+
+@pytest.mark.parametrize("spatial", [(3,), (33,), (12, 17), (5, 6, 7)])
+def test_a_unet_gives_every_grid_back_at_its_own_size(spatial: tuple[int, ...]) -> None:
+    network = build_backbone("unet", Request("dense", 2, 3, spatial), seed=0)
+    assert network(torch.randn(2, 2, *spatial)).shape == (2, 3, *spatial)
+
+
+def test_a_unet_is_for_grids_alone() -> None:
+    with pytest.raises(XDError, match="U-Net for classification"):
+        build_backbone("unet", Request("classification", 1, 2, (16,)), seed=0)
 
 
 def test_grids_smaller_than_the_filters_are_refused_with_both_sizes() -> None:

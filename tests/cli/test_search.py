@@ -144,3 +144,16 @@ def test_help_teaches_with_examples(capsys) -> None:
     printed = capsys.readouterr().out
     for words in ("xdops search data.npz", "--spaces", "--resume", "x_train, y_train", "(N, channels, length)"):
         assert words in printed
+
+
+def test_a_torus_is_asked_for_by_name_and_for_grids_alone(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("grids.npz", **KINDS["dense_1d"]())
+    np.savez("classes.npz", **signals())
+    assert main(["search", "grids.npz", "--periodic", "--spaces", "backbone", "--seeds", "1", "--epochs", "1", "-q"]) == 0
+    settings = json.loads(Path("runs/grids/settings.json").read_text())
+    assert settings["identity"]["network"]["backbone"] == "periodic"
+    assert "--periodic --" in settings["command"]  # a flag without a value, which the command line takes again
+    assert main(["search", "classes.npz", "--periodic"]) == 2
+    assert "--periodic with classification targets" in " ".join(capsys.readouterr().err.split())
+    assert not Path("runs/classes").exists()

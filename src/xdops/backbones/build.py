@@ -11,11 +11,12 @@ from torch import nn
 
 from xdops.backbones.fno import operator_fno
 from xdops.backbones.lenet import LeNet
-from xdops.backbones.operator import operator_cnn
+from xdops.backbones.operator import operator_cnn, walled_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.residual import ResidualCNN
 from xdops.backbones.resnet import ResNet20
 from xdops.backbones.small import SmallCNN
+from xdops.backbones.unet import UNet
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.errors import XDError
 
@@ -24,8 +25,10 @@ Builder = Callable[[Request], nn.Module]
 NAMED: dict[str, Builder] = {
     "residual": ResidualCNN,
     "small": SmallCNN,
-    "operator": operator_cnn,
+    "operator": walled_cnn,
+    "periodic": operator_cnn,
     "cnn": operator_cnn,  # its name beside the FNO
+    "unet": UNet,
     "fno": operator_fno,
     "lenet": LeNet,
     "resnet20": ResNet20,

@@ -11,6 +11,7 @@ from rich.console import Console
 from xdops.backbones.request import Kind
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
+from xdops.errors import XDError
 from xdops.experiments.experiment import Experiment, Finished, NetworkSettings, first_process
 from xdops.experiments.folder import REPORT
 from xdops.experiments.recipes import Recipe, find_task
@@ -81,9 +82,12 @@ class Search:
     """The seed of that split."""
 
     backbone: MaybeText = None
-    """auto (by kind), residual, small, operator, cnn, fno, lenet, resnet20, wrn-40-4, or package.module:function, called with one
-    argument that has .in_channels,
-    .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
+    """auto (by kind), residual, small, operator, periodic, unet, fno, lenet, resnet20, wrn-40-4, or package.module:function, called
+    with one argument that has .in_channels, .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for
+    inputs (batch, in_channels, *spatial)."""
+    periodic: Flag = False
+    """For grids as targets: the grid is a torus, its last point next to its first, and no point differs from any other. Without it
+    the default backbone pads with zeros and sees the coordinates of every point."""
     lr: MaybeFloat = None
     """Step size of the weights: Adam, with a cosine down to zero."""
     backbone_lr: MaybeFloat = None
@@ -153,7 +157,7 @@ class Search:
         )
         return Experiment(
             task,
-            NetworkSettings(given(self.backbone, recipe.backbone), self.depth),
+            NetworkSettings(self.chosen_backbone(task, recipe), self.depth),
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
             given(self.seeds, recipe.seeds),
             search,
@@ -162,14 +166,23 @@ class Search:
             self.command(),
         )
 
+    def chosen_backbone(self, task: Task, recipe: Recipe) -> str:
+        if self.periodic and (self.backbone is not None or task.kind != "dense"):
+            what = f"--backbone {self.backbone}" if self.backbone is not None else f"{task.kind} targets"
+            raise XDError(
+                f"--periodic with {what}", "--periodic with grids as targets and the default backbone", "--backbone periodic"
+            )
+        return "periodic" if self.periodic else given(self.backbone, recipe.backbone)
+
     def command(self) -> str:
         """What to type to have this search again: everything that differs from the defaults."""
         words = ["xdops", "search", self.data]
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("data", "resume", "quiet") and value != field.default:
-                flag = "--" + field.name.replace("_", "-")
-                words += [flag, *map(str, value if isinstance(value, tuple) else (value,))]
+                words.append("--" + field.name.replace("_", "-"))
+                if value is not True:
+                    words += map(str, value if isinstance(value, tuple) else (value,))
         return shlex.join(words)
 
 

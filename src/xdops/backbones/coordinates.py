@@ -1,0 +1,11 @@
+"""Where a point of the grid is, as channels beside the data: from 0 to 1 along every dimension."""
+
+import torch
+from torch import Tensor
+
+
+def with_coordinates(x: Tensor) -> Tensor:
+    """x (batch, c, *grid) -> (batch, c + dims, *grid)."""
+    grid = x.shape[2:]
+    lines = [torch.linspace(0, 1, n, dtype=x.dtype, device=x.device) for n in grid]
+    return torch.cat((x, *(c.expand(len(x), 1, *grid) for c in torch.meshgrid(*lines, indexing="ij"))), dim=1)
