@@ -7,7 +7,7 @@ circular and every point is like any other.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -26,7 +26,7 @@ PROJECTION = 128
 MakeOperation = Callable[[int, int, tuple[int, ...]], nn.Module]
 
 
-def convolution(kernel: int | Sequence[int], padding_mode: str) -> MakeOperation:
+def convolution(kernel: int | Sequence[int], padding_mode: Literal["zeros", "circular"]) -> MakeOperation:
     """Layers whose operation is a convolution of this odd size, one number or one per dimension, without bias."""
 
     def make(dims: int, width: int, spatial: tuple[int, ...]) -> nn.Module:
