@@ -1,6 +1,7 @@
 """Networks to start from. Each is a function or class of one `Request`."""
 
 from xdops.backbones.build import build_backbone
+from xdops.backbones.distances import DistanceResNet, dilated_resnet
 from xdops.backbones.fno import SpectralConv, operator_fno
 from xdops.backbones.lenet import LeNet
 from xdops.backbones.operator import OperatorNet, operator_cnn
@@ -11,6 +12,7 @@ from xdops.backbones.small import SmallCNN
 from xdops.backbones.wide_resnet import WideResNet
 
 __all__ = [
+    "DistanceResNet",
     "LeNet",
     "OperatorNet",
     "Request",
@@ -20,6 +22,7 @@ __all__ = [
     "SpectralConv",
     "WideResNet",
     "build_backbone",
+    "dilated_resnet",
     "operator_cnn",
     "operator_fno",
 ]

@@ -6,15 +6,18 @@
 """
 
 from xdops.search.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from xdops.search.crops import Crops
 from xdops.search.examples import Batch, Examples, Sequences, Split
 from xdops.search.problem import MeanMetric, Metric, Problem
 from xdops.search.progress import PlainProgress, Progress, RichProgress, Silent
 from xdops.search.results import Diverged, EpochRecord, Interrupted, SearchResult
 from xdops.search.run import search
 from xdops.search.settings import OptimizerSettings, ScheduleSettings, SearchSettings
+from xdops.search.tiles import Tiles
 
 __all__ = [
     "Batch",
+    "Crops",
     "Diverged",
     "EpochRecord",
     "Examples",
@@ -32,6 +35,7 @@ __all__ = [
     "Sequences",
     "Silent",
     "Split",
+    "Tiles",
     "load_checkpoint",
     "load_weights",
     "save_checkpoint",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from xdops.search.distributed import gather, same_buffers, total
 from xdops.search.examples import Batch, Examples
-from xdops.search.problem import MeanMetric, Problem
+from xdops.search.problem import MeanMetric, Predictor, Problem
 from xdops.search.settings import SearchSettings
 
 
@@ -18,10 +18,11 @@ def cast(fabric: Fabric, tensor: Tensor, settings: SearchSettings) -> Tensor:
     return tensor.to(fabric.device, dtype) if tensor.is_floating_point() else tensor.to(fabric.device)
 
 
-def predict(fabric: Fabric, network: nn.Module, x: Tensor, settings: SearchSettings) -> Tensor:
+def predict(fabric: Fabric, network: nn.Module, x: Tensor, settings: SearchSettings, predictor: Predictor | None = None) -> Tensor:
     """What the network says, in full precision even where it computed in less."""
     with fabric.autocast():
-        prediction = network(cast(fabric, x, settings))
+        inputs = cast(fabric, x, settings)
+        prediction = network(inputs) if predictor is None else predictor(network, inputs)
     return prediction.float() if prediction.dtype in (torch.bfloat16, torch.float16) else prediction
 
 
@@ -69,7 +70,7 @@ def _at_once(
         batch = on_device(fabric, examples.batch(indices), settings)
         if batch.mask is not None:
             raise TypeError(f"{problem.metric.name} of examples with a mask: it must be a MeanMetric")
-        predictions.append(predict(fabric, network, batch.x, settings))
+        predictions.append(predict(fabric, network, batch.x, settings, problem.predictor))
         targets.append(batch.y)
     lengths = [len(s) for s in shares]
     prediction, y = (gather(fabric, torch.cat(parts)[: len(share)], lengths) for parts in (predictions, targets))
@@ -90,7 +91,7 @@ def _in_batches(
     loss = weight = value = count = 0.0
     for indices in _batches(fabric, share, settings) if len(share) else ():
         batch = on_device(fabric, examples.batch(indices), settings)
-        prediction = predict(fabric, network, batch.x, settings)
+        prediction = predict(fabric, network, batch.x, settings, problem.predictor)
         units = examples.weight(indices)
         loss += float(problem.loss(*batch.counted(prediction))) * (units if problem.reduction == "mean" else 1)
         summed, of = metric.function(prediction, batch)

@@ -38,6 +38,16 @@ class MeanMetric(Metric):
         return mean if self.final is None else self.final(mean)
 
 
+class Predictor(Protocol):
+    """How a network is asked about examples that it is judged by, where that is more than one call, e.g. in tiles."""
+
+    def __call__(self, network: nn.Module, x: Tensor) -> Tensor: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data that tells it from another, part of the run's identity."""
+        ...
+
+
 class Penalty(Protocol):
     """A loss on the network itself, added to that on the data."""
 
@@ -58,6 +68,7 @@ class Problem:
     reduction is "sum" (the PDE tasks). Of a batch with a mask it sees what counts alone, (places, outputs) and (places, ...).
     augment(x, generator) -> x: applied to training inputs only, drawing all its randomness from the generator.
     penalty(network, progress) -> a scalar: added once per step while the architecture learns, and not to recorded losses.
+    predictor(network, x) -> prediction: of validation and test examples; network(x) unless given.
     """
 
     train: Examples
@@ -68,12 +79,13 @@ class Problem:
     augment: Callable[[Tensor, Generator], Tensor] | None = None
     reduction: Literal["mean", "sum"] = "mean"
     penalty: Penalty | None = None
+    predictor: Predictor | None = None
 
     def __post_init__(self) -> None:
         if self.reduction not in ("mean", "sum"):
             raise XDError(f"reduction={self.reduction!r}", "'mean' or 'sum'", "reduction='mean'")
 
     def signature(self) -> dict[str, Any]:
-        """What tells this problem's data, and its penalty, from another's."""
+        """What tells this problem's data, its penalty and its predictor from another's."""
         data = {name: getattr(self, name).signature() for name in ("train", "validation", "test")}
-        return data if self.penalty is None else data | {"penalty": self.penalty.to_dict()}
+        return data | {name: part.to_dict() for name in ("penalty", "predictor") if (part := getattr(self, name)) is not None}
