@@ -1,7 +1,7 @@
 """PDNET's residual network for maps of distances (Adhikari 2020), plain or with dilations 1, 2, 4 in turn.
 
 Norm, ReLU, 1x1 convolution; blocks of [norm, ReLU, 3x3, dropout, ReLU, 3x3 dilated] beside a skip; norm, ReLU, 3x3 to the outputs,
-ReLU, since distances are positive. Depth counts convolutions, as in the paper: depth 18 is 8 blocks, with 0.038 million parameters.
+ReLU, since distances are positive. Depth counts convolutions, as in the paper: depth 18 is 8 blocks, of 0.038 million parameters.
 """
 
 from collections.abc import Sequence

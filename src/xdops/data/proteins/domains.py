@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from xdops.data.arrays import NpzFile
-from xdops.data.home import data_folder
+from xdops.data.places import find_file
 from xdops.data.proteins.protein import RESIDUE_FEATURES, Protein, make_protein
 from xdops.errors import XDError
 
@@ -24,10 +24,7 @@ IN_PLACE = {"ccmpred": "mfdca"}
 
 def load_domains(data_dir: str | Path | None) -> list[Protein]:
     """All domains, in the order of their ids."""
-    root = data_folder(data_dir, FILE, SOURCE)
-    path = next((p for p in (root / FILE, root / "protein" / FILE) if p.exists()), None)
-    if path is None:
-        raise XDError(f"no {FILE} in {root} or {root / 'protein'}", FILE, "--data-dir, or XDOPS_DATA, is the folder that holds it")
+    path = find_file(data_dir, "protein", (FILE,), "the 40 domains", SOURCE)
     file = NpzFile(path)
     ids = sorted({name.split("/")[0] for name in file.names})
     if not ids:

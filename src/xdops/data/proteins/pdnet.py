@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xdops.data.home import data_folder
 from xdops.data.pickles import read_object_npy, read_pickle
+from xdops.data.places import data_folder
 from xdops.data.proteins.protein import HINT, Protein, make_protein
 from xdops.errors import XDError
 
