@@ -62,6 +62,11 @@ class XDConfig:
                 changes.update(fields)
         return dataclasses.replace(self, overrides={}, **changes)
 
+    def shape(self) -> dict[str, Any]:
+        """The settings that decide what a layer becomes, rather than whether it does."""
+        names = ("depth", "b", "C", "kernel_size", "boundary", "perturb", "seed", "trained", "causal")
+        return {name: getattr(self, name) for name in names}
+
     def check_patterns(self, names: Collection[str]) -> None:
         """A pattern that matches no module is a typing mistake."""
         for pattern in (*self.overrides, *self.shortcuts):

@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+
+from xdops.convert.kinds.kind import Recipe
 
 _ORIGIN = "_xdops_origin"
 
@@ -41,6 +43,12 @@ class Origin(ABC):
     """
 
     module: nn.Module  # the very module that stood here
+    recipe: Recipe
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What the edge was asked to be, the name of its search space included."""
 
     @abstractmethod
     def start(self) -> list[Tensor]:

@@ -1,20 +1,24 @@
 """Model surgery, the same for every search space: choose layers, see what they receive, build an edge for each, then swap all."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from xdops.convert.checks import check_example, check_model
 from xdops.convert.config import XDConfig
-from xdops.convert.edges import Edge, Origin, set_origin
-from xdops.convert.kinds import Kind, kind_of
+from xdops.convert.edges import Edge, Origin, edges, origin_of, set_origin
+from xdops.convert.kinds import KINDS, kind_of
 from xdops.convert.kinds.kind import Layer, LeaveAlone
 from xdops.convert.report import ConversionReport, ConvertedLayer, LeftAlone
 from xdops.convert.uses import ExampleInput, Uses, record_uses, undisturbed
+from xdops.convert.verify import broken, difference, real_tensors, rounding, run_by_architecture
 from xdops.convert.weights import has_other_hooks
 from xdops.errors import XDError
 from xdops.operations import XDOperation
@@ -35,16 +39,27 @@ class Built:
     note: str = ""
 
 
-Build = Callable[[Layer], Built]
+@dataclass(frozen=True)
+class Space:
+    """A search space: what it was asked for, as plain data, and how it makes an edge."""
+
+    settings: Callable[[XDConfig], dict[str, Any]]
+    build: Callable[[Layer], Built]
 
 
 def replace_(
-    model: nn.Module, example_input: ExampleInput, config: XDConfig, filter_fn: FilterFn | None, build: Build
+    model: nn.Module, example_input: ExampleInput, config: XDConfig, filter_fn: FilterFn | None, space: Space
 ) -> ConversionReport:
-    """Put what `build` makes in the place of every chosen layer. Nothing changes before everything is built."""
+    """Put what the space builds in the place of every chosen layer, if the model as a whole then computes what it did.
+
+    Nothing changes before everything is built, and everything is put back if the model does not agree.
+    """
+    check_model(model, "convert_")
+    check_example(example_input)
     config.check_patterns([name for name, _ in model.named_modules()])
-    chosen_layers, left = choose(model, config, filter_fn)
-    uses = record_uses(model, example_input, {c.name: c.module for c in chosen_layers})
+    chosen_layers, left = choose(model, config, filter_fn, space)
+    uses, output = record_uses(model, example_input, {c.name: c.module for c in chosen_layers})
+    before = real_tensors(output)
     converted, swaps = [], []
     with undisturbed(model):
         for chosen in chosen_layers:
@@ -52,7 +67,7 @@ def replace_(
             try:
                 check_uses(layer)
                 layer.uses.add_random(layer.module)
-                built = build(layer)
+                built = space.build(layer)
             except LeaveAlone as why:
                 left.append(LeftAlone(layer.name, layer.kind.describe(layer.module), str(why)))
                 continue
@@ -63,23 +78,57 @@ def replace_(
     for module, built in swaps:
         set_origin(built.edge, built.origin)
         swap(model, module, built.edge)
-    return ConversionReport(tuple(converted), tuple(left))
+    try:
+        error = whole_error(model, example_input, before, all(r.error <= rounding(before) for r in converted))
+    except BaseException:
+        for module, built in swaps:
+            swap(model, built.edge, module)
+        raise
+    report = ConversionReport(tuple(converted), tuple(left), error)
+    if not any(edges(model)):
+        reason = f"{left[0].name} was left alone: {left[0].why}" if left else "the model has no layer of a kind that can be"
+        warnings.warn(f"xdops converted nothing; {reason}", stacklevel=3)
+    return report
 
 
-def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None) -> tuple[list[Layer], list[LeftAlone]]:
+def whole_error(model: nn.Module, example_input: ExampleInput, before: list[Tensor], agreed: bool) -> float | None:
+    """How far the converted model's output is from what it was; refused if that is not rounding although all layers agreed."""
+    try:
+        after = run_by_architecture(model, example_input)
+    except Exception as error:
+        raise broken(f"fails ({type(error).__name__}: {error})") from error
+    error_ = difference(after, before)
+    if agreed and error_ is not None and error_ > rounding(before):
+        # A model with a memory of its own may answer differently every time, converted or not.
+        repeated = difference(run_by_architecture(model, example_input), after)
+        if not repeated:
+            raise broken(f"gives another output (relative difference {error_:.1e})")
+    return error_
+
+
+def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space: Space) -> tuple[list[Layer], list[LeftAlone]]:
     """The layers that the config and the filter ask for, and those that they do not."""
     chosen, left = [], []
     owners: dict[int, int] = {}
     for module in model.modules():
         for p in module._parameters.values():
             owners[id(p)] = owners.get(id(p), 0) + 1
-    for name, module, kind in layers(model, config):
-        own = config.at(name)
-        was = kind.describe(module)
+    for name, module in layers(model, config):
+        if isinstance(module, torch.jit.ScriptModule):
+            was = f"TorchScript {module.original_name}"
+            left.append(LeftAlone(name, was, "it is compiled: convert_ first, then torch.jit.script"))
+            continue
+        origin = origin_of(module)
+        layer, kind = (module, kind_of(module, name, config)) if origin is None else (origin.module, KINDS[origin.recipe.kind])
+        assert kind is not None
+        own, was = config.at(name), kind.describe(layer)
         if kind.switch is not None and not getattr(own, kind.switch):
             left.append(LeftAlone(name, was, f"the config says {kind.switch}=False"))
-        elif filter_fn is not None and not filter_fn(name, module):
+        elif filter_fn is not None and not filter_fn(name, layer):
             left.append(LeftAlone(name, was, "filter_fn says no"))
+        elif origin is not None:
+            check_same(name, origin.settings, space.settings(own))
+            left.append(LeftAlone(name, was, "it is converted already, with the same settings"))
         elif has_other_hooks(module):
             left.append(LeftAlone(name, was, "it has hooks, which would be lost"))
         elif name == "":
@@ -96,22 +145,35 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None) -> tu
     return chosen, left
 
 
-def layers(model: nn.Module, config: XDConfig) -> Iterator[tuple[str, nn.Module, Kind]]:
-    """Every convertible layer once, with its kind; what is inside of one, or of an edge, is not looked at."""
+def layers(model: nn.Module, config: XDConfig) -> Iterator[tuple[str, nn.Module]]:
+    """Every convertible or converted layer and TorchScript module once; what is inside of one is not looked at."""
     seen: set[int] = set()
 
-    def walk(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module, Kind]]:
-        if id(module) in seen or isinstance(module, Edge):
+    def walk(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+        if id(module) in seen:
             return
         seen.add(id(module))
-        kind = kind_of(module, name, config)
-        if kind is not None:
-            yield name, module, kind
-            return
-        for key, child in module.named_children():
-            yield from walk(f"{name}.{key}" if name else key, child)
+        if isinstance(module, Edge):
+            if origin_of(module) is not None:
+                yield name, module
+        elif isinstance(module, torch.jit.ScriptModule) or kind_of(module, name, config) is not None:
+            yield name, module
+        else:
+            for key, child in module.named_children():
+                yield from walk(f"{name}.{key}" if name else key, child)
 
     return walk("", model)
+
+
+def check_same(name: str, was: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuse to convert a layer a second time in another way."""
+    differing = [key for key in asked if was.get(key) != asked[key]]
+    if differing:
+        raise XDError(
+            f"{name}, which is converted already with {', '.join(f'{key}={was.get(key)!r}' for key in differing)}",
+            f"the same settings again, not {', '.join(f'{key}={asked[key]!r}' for key in differing)}",
+            "revert_(model) first, or a filter_fn that leaves this layer out",
+        )
 
 
 def check_uses(layer: Layer) -> None:

@@ -30,9 +30,15 @@ class ConversionReport:
 
     converted: tuple[ConvertedLayer, ...]
     left_alone: tuple[LeftAlone, ...]
+    model_error: float | None = None  # largest |new - old| of the model's outputs, relative to the largest |old|; None: no numbers
 
     @property
     def error(self) -> float:
+        """The relative error of the whole model's output; of its worst layer where the output holds no real numbers."""
+        return self.layer_error if self.model_error is None else self.model_error
+
+    @property
+    def layer_error(self) -> float:
         """The largest relative error of any layer."""
         return max((row.error for row in self.converted), default=0.0)
 
@@ -50,7 +56,8 @@ class ConversionReport:
         head = ("layer", "was", "is", "size", "depth", "weights", "architecture", "error", "note")
         plural = "" if len(self.converted) == 1 else "s"
         total = f"{len(self.converted)} layer{plural} converted, {self.architecture:,} architecture parameters"
-        return f"{table(head, rows)}\n{total}, largest relative error {self.error:.1e}"
+        whole = "" if self.model_error is None else f", of the whole model {self.model_error:.1e}"
+        return f"{table(head, rows)}\n{total}, largest relative error {self.layer_error:.1e}{whole}"
 
 
 @dataclass(frozen=True)

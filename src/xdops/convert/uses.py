@@ -1,7 +1,7 @@
 """What every layer really sees: the model runs once on an example, and nothing about it changes."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,10 +43,12 @@ class Uses:
             noise = torch.randn_like(x[:1])
             self.random.append((noise, module(noise.clone()).clone()))
 
-    def add(self, given: tuple[Any, ...], output: Any) -> None:
+    def add(self, given: tuple[Any, ...], keywords: Iterable[str], output: Any) -> None:
         tensors = [t for t in (*given, output) if isinstance(t, Tensor) and t.dim()]
         if len(given) != 1 or len(tensors) != 2:
             self.problem = "its calls are more than one tensor in, one out"
+        elif not {*keywords} <= {"input"}:
+            self.problem = f"it is called by keyword, {', '.join(keywords)}=..., where an operation takes input=..."
         else:
             self.recorded.setdefault(tuple(given[0].shape[1:]), (given[0], output[:EXAMPLES].detach().clone()))
 
@@ -63,8 +65,8 @@ def relative_difference(given: Tensor, expected: Tensor) -> float:
     return away / scale if scale else away
 
 
-def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[str, nn.Module]) -> dict[str, Uses]:
-    """Run the model once in eval mode, without gradients, and note what the given modules receive and give back."""
+def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[str, nn.Module]) -> tuple[dict[str, Uses], Any]:
+    """Run the model once in eval mode, without gradients; note what the given modules receive and give, and its output."""
     args, kwargs = arguments(example_input)
     uses = {name: Uses() for name in modules}
     inputs: dict[int, tuple[Any, ...]] = {}
@@ -77,19 +79,19 @@ def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[
                 inputs[id(m)] = tuple(v[:EXAMPLES].detach().clone() if isinstance(v, Tensor) and v.dim() else v for v in given)
 
             def after(m: nn.Module, a: tuple[Any, ...], k: dict[str, Any], output: Any, name: str = name) -> None:
-                uses[name].add(inputs.pop(id(m)), output)
+                uses[name].add(inputs.pop(id(m)), [key for key, v in k.items() if v is not None], output)
 
             stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(after, with_kwargs=True).remove)
         try:
-            model(*args, **kwargs)
+            output = model(*args, **kwargs)
         except Exception as error:
             raise XDError(
                 f"an example input on which the model fails ({type(error).__name__}: {error})",
                 "one that model(...) accepts",
                 "a tensor, a tuple of positional arguments, or a dict of keyword arguments, on the model's device and in its dtype",
             ) from error
-    return uses
+    return uses, output
 
 
 def arguments(example_input: ExampleInput) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -110,7 +112,7 @@ def arguments(example_input: ExampleInput) -> tuple[tuple[Any, ...], dict[str, A
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Eval mode without gradients; afterwards modes, buffers and random state are what they were."""
     modes = {module: module.training for module in model.modules()}
-    buffers = [(module, dict(module._buffers)) for module in model.modules()]
+    buffers = [(module, dict(module._buffers.items())) for module in model.modules()]
     values = {id(b): (b, b.clone()) for _, own in buffers for b in own.values() if b is not None}
     with preserved_rng(), torch.no_grad():
         model.eval()
@@ -120,7 +122,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             for module, training in modes.items():
                 module.training = training
             for module, own in buffers:
-                module._buffers.update(own)
+                if not isinstance(module, torch.jit.ScriptModule):  # which cannot bind other tensors to its buffers
+                    module._buffers.update(own)
             for buffer, value in values.values():
                 if not torch.equal(buffer, value):
                     buffer.copy_(value)

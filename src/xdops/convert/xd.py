@@ -1,6 +1,7 @@
 """The XD search space over a backbone: every chosen layer becomes an XD-operation that starts out as exactly that layer."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from xdops.convert.config import XDConfig
 from xdops.convert.edges import GivenBack, Origin, relative_distance
 from xdops.convert.kinds import KINDS
 from xdops.convert.kinds.kind import Kind, Layer, LeaveAlone, Recipe
-from xdops.convert.replace import Built, FilterFn, count, replace_
+from xdops.convert.replace import Built, FilterFn, Space, count, replace_
 from xdops.convert.report import ConversionReport
 from xdops.convert.uses import ExampleInput, preserved_rng
 from xdops.operations import XDOperation
@@ -27,7 +28,11 @@ def convert_(
     example_input: a tensor, a tuple of positional arguments or a dict of keyword arguments for one run of the model, which tells
     the sizes that each layer sees. filter_fn(name, module) says which layers may be converted.
     """
-    return replace_(model, example_input, config, filter_fn, build)
+    return replace_(model, example_input, config, filter_fn, Space(settings, build))
+
+
+def settings(config: XDConfig) -> dict[str, Any]:
+    return {"space": "XD", **config.shape()}
 
 
 @dataclass
@@ -41,6 +46,10 @@ class XDOrigin(Origin):
     @property
     def kind(self) -> Kind:
         return KINDS[self.recipe.kind]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return settings(self.recipe.config)
 
     def operation(self, source: nn.Module) -> XDOperation:
         """The warm start from a source of this shape."""

@@ -14,7 +14,7 @@ from xdops.convert.config import XDConfig
 from xdops.convert.edges import GivenBack, Origin, relative_distance
 from xdops.convert.kinds import KINDS
 from xdops.convert.kinds.kind import Layer, LeaveAlone, Recipe, Window
-from xdops.convert.replace import Built, FilterFn, count, replace_
+from xdops.convert.replace import Built, FilterFn, Space, count, replace_
 from xdops.convert.report import ConversionReport
 from xdops.convert.uses import ExampleInput, preserved_rng
 from xdops.errors import XDError
@@ -39,7 +39,12 @@ def darts_(
     """
     if not 0 <= perturb <= 1:
         raise XDError(f"perturb={perturb}", "a number from 0 (the backbone) to 0.875 (uniform) or 1", "perturb=0.1")
-    return replace_(model, example_input, config, filter_fn, partial(build, perturb=perturb))
+    space = Space(partial(settings, perturb=perturb), partial(build, perturb=perturb))
+    return replace_(model, example_input, config, filter_fn, space)
+
+
+def settings(config: XDConfig, perturb: float) -> dict[str, Any]:
+    return {"space": "DARTS", "perturb": perturb, "causal": config.causal, "seed": config.seed}
 
 
 Taps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # (tap of the layer, tap of the 5-kernel) pairs
@@ -54,6 +59,10 @@ class DartsOrigin(Origin):
     perturb: float
     own: str
     taps: Taps | None  # of a convolution
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return settings(self.recipe.config, self.perturb)
 
     def start(self) -> list[Tensor]:
         return [start_logits(mixture(self.own, self.perturb)).double().softmax(0)]
@@ -134,6 +143,9 @@ def make_edge(module: nn.Module, recipe: Recipe, perturb: float, device: torch.d
         causal,
         mixture(own, perturb),
     ).to(device)
+    for name in ("kernel_size", "padding", "dilation"):  # for networks that read them
+        if hasattr(source, name):
+            setattr(edge, name, getattr(source, name))
     if taps is not None:
         edge.weight.requires_grad_(source.weight.requires_grad)
     return edge, DartsOrigin(module, recipe, perturb, own, taps), note

@@ -69,7 +69,8 @@ class DartsEdge(nn.Module):
     def weight_parameters(self) -> list[nn.Parameter]:
         return [p for p in self.parameters() if p is not self.logits]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
+        x = input
         _, identity, max_pool, avg_pool, conv3, conv5, dil3, dil5 = self.mixture
         pooled = identity * self.identity(x) + max_pool * self.max_pool(x) + avg_pool * self.avg_pool(x)
         # Convolutions are linear in their kernels: conv_3, conv_5 and dil_conv_3 are one with a mixed 5-kernel.

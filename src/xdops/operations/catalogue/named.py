@@ -124,7 +124,7 @@ def average_pool(
 
     Arguments are those of nn.AvgPool1d/2d/3d, and a dilation. Where fewer than k entries count (`count_include_pad=False`, or the
     cut-off last window of `ceil_mode`), the rows of K are scaled, a diagonal that costs no depth; as the count depends on where
-    the signal ends, the result then equals torch's at `input_size` itself, not on smaller inputs.
+    the signal ends, other input sizes are then refused unless their windows hold as many.
     """
     sizes = spatial_sizes(input_size)
     dims = len(sizes)
@@ -133,10 +133,10 @@ def average_pool(
     dilations, pads = per_dimension(dilation, dims, "dilation"), none_negative(padding, dims, "padding")
     axes, filters, scales = [], [], []
     for m, k, s, d, p in zip(sizes, pool, strides, dilations, pads, strict=True):
-        axis, taps = pool_axis(m, k, s, d, p, ceil_mode)
+        axis, taps = pool_axis(m, k, s, d, p, ceil_mode, count_include_pad)
         axes.append(axis)
         filters.append(filter_matrix(axis.size, taps, 1).apply(torch.full((k,), 1 / k, dtype=torch.float64)))
-        scales.append(row_scale(axis, m, k, d, p, count_include_pad))
+        scales.append(row_scale(axis))
     return parameter_free(axes, outer(filters), channels, kernel_size, dtype, scales)
 
 

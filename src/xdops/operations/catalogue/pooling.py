@@ -1,5 +1,7 @@
 """Where an average pool's windows stand in one dimension, and how many entries each of them counts, as torch has it."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -7,24 +9,62 @@ from xdops.errors import XDError
 from xdops.operations.axes import Axis, Taps, conv_axis
 
 
-def pool_axis(m: int, k: int, stride: int, dilation: int, pad: int, ceil_mode: bool) -> tuple[Axis, Taps]:
+@dataclass(frozen=True)
+class PoolAxis(Axis):
+    """An axis whose K counts, in the rows at the border, how many entries of a window there are for inputs of length `made_for`."""
+
+    made_for: int = 0
+    kernel: int = 1
+    dilation: int = 1
+    pool_pad: int = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+
+    def check(self, m: int, dim: int) -> None:
+        super().check(m, dim)
+        if self.count_include_pad and not self.ceil_mode:
+            return  # every window counts as many
+        fresh, _ = pool_axis(m, self.kernel, self.stride, self.dilation, self.pool_pad, self.ceil_mode, self.count_include_pad)
+        if fresh.out(m) != self.out(m) or self.counts(m) != self.counts(self.made_for)[: self.out(m)]:
+            raise XDError(
+                f"an input of length {m} in spatial dimension {dim} to a pool that counts the entries of its windows",
+                f"{self.made_for}, for which they were counted, or a length at which the last windows hold as many",
+                "convert the network on an example of that length",
+            )
+
+    def counts(self, m: int) -> list[int]:
+        """How many entries count in each window, for inputs of length m."""
+        low, high = (-self.pool_pad, m + self.pool_pad) if self.count_include_pad else (0, m)
+        starts = range(-self.pool_pad, self.out(m) * self.stride - self.pool_pad, self.stride)
+        return [sum(low <= start + j * self.dilation < high for j in range(self.kernel)) for start in starts]
+
+
+def pool_axis(
+    m: int, k: int, stride: int, dilation: int, pad: int, ceil_mode: bool, count_include_pad: bool
+) -> tuple[PoolAxis, Taps]:
     """The convolution's own axis; `ceil_mode` keeps a last window that starts inside but ends outside."""
     window = dilation * (k - 1) + 1
     if 2 * pad > window:
         raise XDError(f"padding {pad} for pooling windows of {window}", "at most half a window", f"padding={window // 2}")
     axis, taps = conv_axis(m, k, stride, dilation, (pad, pad + (stride - 1 if ceil_mode else 0)), "zeros", None, wrap=False)
     starts_outside = (axis.out(m) - 1) * stride >= m + pad
-    if ceil_mode and starts_outside:
-        axis = Axis(axis.size, stride=stride, growth=axis.growth - stride)
-    return axis, taps
+    growth = axis.growth - stride if ceil_mode and starts_outside else axis.growth
+    return PoolAxis(
+        axis.size,
+        stride=stride,
+        growth=growth,
+        made_for=m,
+        kernel=k,
+        dilation=dilation,
+        pool_pad=pad,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+    ), taps
 
 
-def row_scale(axis: Axis, m: int, k: int, dilation: int, pad: int, count_include_pad: bool) -> Tensor:
+def row_scale(axis: PoolAxis) -> Tensor:
     """k / (number of entries that count) at every row of K that is an output, 1 elsewhere."""
-    low, high = (-pad, m + pad) if count_include_pad else (0, m)
-    rows = torch.arange(axis.out(m)) * axis.stride
-    entries = rows[:, None] - pad + torch.arange(k) * dilation
-    counted = ((entries >= low) & (entries < high)).sum(dim=1)
+    counted = torch.tensor(axis.counts(axis.made_for), dtype=torch.float64).clamp(min=1)
     scale = torch.ones(axis.size, dtype=torch.float64)
-    scale[rows] = k / counted.clamp(min=1).to(torch.float64)
+    scale[: len(counted) * axis.stride : axis.stride] = axis.kernel / counted
     return scale

@@ -1,0 +1,93 @@
+"""Models and examples on which surgery would go wrong without a word: refused, with the order of steps that works."""
+
+import gc
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from xdops.errors import XDError
+
+#: Wrappers that hold on to the parameters they were given: where their classes are, and how to do it in order.
+_WRAPPERS = {
+    (
+        "torch.nn.parallel",
+        "DistributedDataParallel",
+    ): "convert_ the bare model, then DistributedDataParallel(model)",
+    ("torch.distributed.fsdp", "FullyShardedDataParallel"): "convert_ the bare model, then FullyShardedDataParallel(model)",
+    ("torch.distributed.fsdp", "FSDPModule"): "convert_ the bare model, then fully_shard(model)",
+    ("torch._dynamo.eval_frame", "OptimizedModule"): "convert_ the bare model (compiled._orig_mod), then torch.compile(model)",
+}
+
+
+def check_model(model: nn.Module, verb: str) -> None:
+    """Refuse what already holds on to the layers that would be replaced, and parameters that cannot be read or trained."""
+    if torch.is_inference_mode_enabled():
+        raise XDError(
+            f"{verb} inside of torch.inference_mode()", "a place where trainable parameters can be made", f"{verb} before the block"
+        )
+    for name, module in model.named_modules():
+        check_wrapper(name, module, verb)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise XDError("a TorchScript module", "an ordinary nn.Module", f"{verb} the model that torch.jit.script was given")
+    _check_data_parallel(model, verb)
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            continue
+        if tensor.is_meta:
+            raise XDError(
+                f"{name} on the meta device, without values",
+                "a model whose parameters have values",
+                f"model.to_empty(device='cpu') and load its weights, then {verb}",
+            )
+        if tensor.is_inference():
+            raise XDError(
+                f"{name}, which was made inside of torch.inference_mode()",
+                "parameters that can be trained",
+                "build the model outside of that block",
+            )
+
+
+def check_wrapper(name: str, module: nn.Module, verb: str) -> None:
+    """Refuse a module that is wrapped or compiled."""
+    where = f"{name}, " if name else "a model that is "
+    for (package, wrapper), hint in _WRAPPERS.items():
+        found = getattr(sys.modules.get(package), wrapper, None)  # a model cannot be of a class that was never imported
+        if found is not None and isinstance(module, found):
+            raise XDError(f"{where}a {wrapper} already", f"a model that is wrapped after {verb}", hint)
+    if getattr(module, "_compiled_call_impl", None) is not None:
+        raise XDError(f"{where}compiled already", f"a model that is compiled after {verb}", "convert_, then model.compile()")
+
+
+def _check_data_parallel(model: nn.Module, verb: str) -> None:
+    """Refuse the inside of a DistributedDataParallel, whose gradients would no longer be averaged."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    wrapper = nn.parallel.DistributedDataParallel
+    for found in gc.get_objects():
+        if issubclass(type(found), wrapper) and any(m is model for m in found.modules()):
+            check_wrapper("", found, verb)
+
+
+def check_example(example_input: Any) -> None:
+    """Refuse an example that holds no numbers: nothing could be compared."""
+    for tensor in tensors_of(example_input):
+        if tensor.numel() == 0:
+            raise XDError(f"an example input of shape {tuple(tensor.shape)}", "at least one example", "x[:1]")
+
+
+def tensors_of(value: Any) -> Iterator[Tensor]:
+    """Every tensor in nested containers and plain objects, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from tensors_of(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from tensors_of(part)
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from tensors_of(vars(value))
