@@ -1,13 +1,15 @@
 """From K-matrices to the planar tensors that the fast forms multiply with: dense matrices, or the stages of a chain."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from xdops.engine.chains import ChainLayout
-from xdops.engine.merging import MergeStack
+from xdops.engine.geometry import Part
+from xdops.engine.merging import merge_stack
+from xdops.engine.planar import matmul, multiply, planar
 from xdops.matrices import Butterfly, KMatrix
 from xdops.matrices.merge import merge
 from xdops.matrices.radices import strides_of
@@ -21,19 +23,6 @@ TOGETHER_DEEP = 64
 FEW = 200
 
 
-@dataclass(frozen=True)
-class Part:
-    """Which rows and columns of a matrix are in use."""
-
-    rows: range
-    columns: range
-
-
-def planar(values: Tensor) -> Tensor:
-    """Complex (...) -> real (2, ...)."""
-    return torch.view_as_real(values.resolve_conj()).movedim(-1, 0).contiguous()
-
-
 def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[Tensor]:
     """(2, rows, columns) each. Matrices of one size, depth and radices are merged, and their butterflies multiplied, in one go."""
     made: list[Tensor | None] = [None] * len(matrices)
@@ -41,7 +30,8 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
     for i, matrix in enumerate(matrices):
         radices = {b.radices for b in matrix.butterflies}
         few = matrix.n > FEW and 4 * len(parts[i].columns) <= matrix.n  # cheap by itself
-        if matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP) and len(radices) == 1 and not few:
+        small = matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP)
+        if small and matrix.shape == (matrix.n, matrix.n) and len(radices) == 1 and not few:
             alike.setdefault((matrix.depth, matrix.radices), []).append(i)
         else:
             made[i] = _dense(matrix, parts[i])
@@ -54,7 +44,7 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
 
 def some_columns(matrix: KMatrix, columns: Tensor) -> Tensor:
     """(2, n, count): these columns alone, as what the matrix makes of unit vectors."""
-    units = torch.zeros(len(columns), matrix.n, dtype=matrix.dtype, device=columns.device)
+    units = torch.zeros(len(columns), matrix.shape[1], dtype=matrix.dtype, device=columns.device)
     return planar(matrix.apply(units.scatter(1, columns[:, None], 1.0)).mT)
 
 
@@ -62,15 +52,14 @@ def kronecker(matrices: Sequence[Tensor]) -> Tensor:
     """A_1 (x) A_2 (x) ... of planar matrices, multiplied out to one (2, rows, columns)."""
     product = matrices[0]
     for A in matrices[1:]:
-        (ar, ai), (br, bi) = product[:, :, None, :, None], A[:, None, :, None, :]
-        product = torch.stack((ar * br - ai * bi, ar * bi + ai * br)).flatten(3).flatten(1, 2)
+        product = multiply(product[:, :, None, :, None], A[:, None, :, None, :]).flatten(3).flatten(1, 2)
     return product
 
 
 def _merged_together(matrices: Sequence[KMatrix]) -> Tensor:
     """(2, count, n, n). An increasing butterfly is the transpose of a decreasing one, so one merging serves all."""
     butterflies = [b for layer in zip(*(m.butterflies for m in matrices), strict=True) for b in layer]
-    merged = MergeStack.apply(*_stacked_factors(butterflies))
+    merged = merge_stack(_stacked_factors(butterflies))
     count, depth = len(matrices), matrices[0].depth
     turned = [dense.mT if b.increasing else dense for dense, b in zip(merged.unbind(1), butterflies, strict=True)]
     if depth == 1:
@@ -78,8 +67,7 @@ def _merged_together(matrices: Sequence[KMatrix]) -> Tensor:
     layers = [torch.stack(turned[d * count : (d + 1) * count], dim=1) for d in range(depth)]
     product = layers[0]
     for layer in layers[1:]:
-        real, imaginary = product
-        product = torch.stack((layer[0] @ real - layer[1] @ imaginary, layer[0] @ imaginary + layer[1] @ real))
+        product = matmul(layer, product)
     return product
 
 
@@ -103,7 +91,7 @@ def _stacked_factors(butterflies: Sequence[Butterfly]) -> list[Tensor]:
 
 
 def _dense(matrix: KMatrix, part: Part) -> Tensor:
-    whole = part.rows == range(matrix.n)
+    whole = part.rows == range(matrix.shape[0])
     columns = part.columns.stop if part.columns.step == 1 else (len(part.columns) - 1) * part.columns.step + 1
     dense = planar(matrix.to_dense(columns, None if whole else part.rows))
     return dense if part.columns.step == 1 else dense[:, :, :: part.columns.step].contiguous()
@@ -126,10 +114,7 @@ def group_sizes(radices: Sequence[int], grouping: Sequence[int]) -> list[int]:
     """The products of the groups' radices, in order of stride."""
     sizes, start = [], 0
     for count in grouping:
-        size = 1
-        for r in radices[start : start + count]:
-            size *= r
-        sizes.append(size)
+        sizes.append(math.prod(radices[start : start + count]))
         start += count
     return sizes
 

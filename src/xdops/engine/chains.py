@@ -6,13 +6,15 @@ has that digit last. So digits rotate through memory and are never copied; only 
 copy.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from xdops.engine.workspace import scratch
+from xdops.engine.planar import adjoint, complex_of
+from xdops.engine.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -28,39 +30,41 @@ class ChainLayout:
 class Chain:
     """Stages (2, *digits without the mixed one, r, r), planar, applied in the order of the layout."""
 
-    def __init__(self, layout: ChainLayout, stages: Sequence[Tensor], wants_grad: bool = False) -> None:
-        self.layout, self.stages = layout, stages
-        self.n = 1
-        for d in layout.digits:
-            self.n *= d
+    def __init__(self, layout: ChainLayout, stages: Sequence[Tensor], space: Workspace, wants_grad: bool = False) -> None:
+        self.layout, self.stages, self.space = layout, stages, space
+        self.n = math.prod(layout.digits)
         self.grads: list[Tensor | None] = [torch.zeros_like(s) if wants_grad else None for s in stages]
         self.rows, self.columns = layout.rows[1], layout.columns
         self.seen: list[tuple[Tensor, list[int]]] = []
 
-    def enter(self, x: Tensor, role: str, out: Tensor | None = None) -> Tensor:
-        return self._natural_in(out, *self._forward(self._columns_in(x, role), role, out=out), role)
+    def enter(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        return self._natural_in(out, *self._forward(self._columns_in(x), out=out))
 
-    def prepare(self, x: Tensor, role: str) -> None:
-        self._forward(self._columns_in(x, role), role, skip_last=True)
+    def prepare(self, x: Tensor) -> None:
+        self._forward(self._columns_in(x), skip_last=True)
 
-    def leave(self, y: Tensor, out: Tensor, role: str) -> Tensor:
+    def forget(self) -> None:
+        self.seen = []
+
+    def leave(self, y: Tensor, out: Tensor) -> Tensor:
         t, order = y.view(2, *self.layout.digits, -1), list(range(len(self.layout.digits)))
-        for i, (digit, stage) in enumerate(zip(self.layout.sequence, self.stages, strict=True)):  # two buffers in turn
+        for i, (digit, stage) in enumerate(zip(self.layout.sequence, self.stages, strict=True)):
             parts = 1 if out.dim() == 2 and i == len(self.stages) - 1 else 2
-            t, order = _stage(stage, digit, t, order, parts, f"{role} stage {i % 2}")
-        self._copy(t, order, out, self.layout.rows, f"{role} stage {len(self.stages) % 2}")
+            t, order = self._stage(stage, digit, t, order, parts)
+        self._copy(t, order, out, self.layout.rows)
         return out
 
-    def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None, role: str) -> None:
-        # `enter` ran last with this very input, so its stages' inputs are still in scratch memory.
-        t, order = self._backward(g.view(2, *self.layout.digits, -1), role, self.seen[0][0], stop=out is None)
+    def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
+        # `enter` ran last with this very input, so what its stages saw is still known.
+        t, order = self._backward(g.view(2, *self.layout.digits, -1), self.seen[0][0], stop=out is None)
         if out is not None:
             parts = t[:1] if out.dim() == 2 else t
-            self._copy(parts, order, out, (1, self.columns), f"{role} stage 0")
+            self._copy(parts, order, out, (1, self.columns))
+        self.forget()
 
-    def leave_backward(self, g: Tensor, y: Tensor | None, role: str, out: Tensor | None = None) -> Tensor:
+    def leave_backward(self, g: Tensor, y: Tensor | None, out: Tensor | None = None) -> Tensor:
         parts = g.view(-1, *g.shape[-2:])
-        placed = scratch(f"{role} placed", (parts.shape[0], self.n, parts.shape[1]), g)
+        placed = self.space.empty((parts.shape[0], self.n, parts.shape[1]), g)
         step, count = self.layout.rows
         if step * count < self.n or step > 1:
             placed.zero_()
@@ -69,40 +73,43 @@ class Chain:
         else:
             placed[:, : step * count : step] = parts.mT
         if y is not None and any(grad is not None for grad in self.grads):  # the inputs of all stages, again
-            self._forward(y.view(2, *self.layout.digits, -1), role, skip_last=True)
-        return self._natural_in(out, *self._backward(placed.view(-1, *self.layout.digits, parts.shape[1]), role, out), role)
+            self._forward(y.view(2, *self.layout.digits, -1), skip_last=True)
+        result = self._natural_in(out, *self._backward(placed.view(-1, *self.layout.digits, parts.shape[1]), out))
+        self.forget()
+        return result
 
-    def _columns_in(self, x: Tensor, role: str) -> Tensor:
+    def _columns_in(self, x: Tensor) -> Tensor:
         """(q, m) or (2, q, m) -> (1 or 2, *digits, q): the one copy on the way in."""
+        self.forget()
         parts = x.view(-1, *x.shape[-2:])
-        placed = scratch(f"{role} placed", (parts.shape[0], self.n, parts.shape[1]), x)
+        placed = self.space.empty((parts.shape[0], self.n, parts.shape[1]), x)
         _turn(parts, placed[:, : self.columns])
         if self.columns < self.n:
             placed[:, self.columns :].zero_()
         return placed.view(-1, *self.layout.digits, parts.shape[1])
 
-    def _copy(self, t: Tensor, order: list[int], out: Tensor, rows: tuple[int, int], free: str) -> None:
-        """(parts, digits in `order`, q) -> (q, rows) or (2, q, rows): the one copy on the way out, through a free buffer."""
-        natural, out = self._natural(t, order, free), out.view(-1, *out.shape[-2:])
+    def _copy(self, t: Tensor, order: list[int], out: Tensor, rows: tuple[int, int]) -> None:
+        """(parts, digits in `order`, q) -> (q, rows) or (2, q, rows): the one copy on the way out."""
+        natural, out = self._natural(t, order), out.view(-1, *out.shape[-2:])
         step, count = rows
         if step == 1:
             _turn(natural[:, :count], out)
         else:
             out.copy_(natural[:, : step * count : step].mT)
 
-    def _natural(self, t: Tensor, order: list[int], role: str) -> Tensor:
+    def _natural(self, t: Tensor, order: list[int]) -> Tensor:
         """(parts, digits in `order`, q) -> (parts, n, q); nothing to do after a decreasing butterfly."""
         if order != sorted(order):
             natural = t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1)
-            t = scratch(role, tuple(natural.shape), t).copy_(natural)
+            t = self.space.empty(tuple(natural.shape), t).copy_(natural)
         return t.view(t.shape[0], self.n, -1)
 
-    def _natural_in(self, out: Tensor | None, t: Tensor, order: list[int], role: str) -> Tensor:
+    def _natural_in(self, out: Tensor | None, t: Tensor, order: list[int]) -> Tensor:
         """The same in out, if it is given: there the last stage has left t."""
-        natural = self._natural(t, order, f"{role} natural")
+        natural = self._natural(t, order)
         return natural if out is None or order == sorted(order) else out.view_as(natural).copy_(natural)
 
-    def _forward(self, t: Tensor, role: str, skip_last: bool = False, out: Tensor | None = None) -> tuple[Tensor, list[int]]:
+    def _forward(self, t: Tensor, skip_last: bool = False, out: Tensor | None = None) -> tuple[Tensor, list[int]]:
         """Through all stages, remembering what each saw."""
         order = list(range(len(self.layout.digits)))
         self.seen = []
@@ -111,10 +118,10 @@ class Chain:
             last = i == len(self.stages) - 1
             if last and skip_last:
                 return t, order
-            t, order = _stage(stage, digit, t, order, 2, f"{role} stage {i}", out if last else None)
+            t, order = self._stage(stage, digit, t, order, 2, out if last else None)
         return t, order
 
-    def _backward(self, g: Tensor, role: str, out: Tensor | None, stop: bool = False) -> tuple[Tensor, list[int]]:
+    def _backward(self, g: Tensor, out: Tensor | None, stop: bool = False) -> tuple[Tensor, list[int]]:
         """Back through all stages with their adjoints; a missing imaginary part of g is zero.
 
         The gradient of what a stage saw takes its place in memory; that of the chain's input goes to out, if it is given.
@@ -127,36 +134,34 @@ class Chain:
             if i == 0 and stop:
                 return g, order
             parts = self.seen[i][0].shape[0] if self.seen else 2
-            conjugate = torch.stack((stage[0].mT, -stage[1].mT))
             into = out if i == 0 else self.seen[i][0] if self.seen else None
-            g, order = _stage(conjugate, digit, g, order, parts, f"{role} stage back {i % 2}", into)
+            g, order = self._stage(adjoint(stage), digit, g, order, parts, into)
         return g, order
+
+    def _stage(
+        self, stage: Tensor, digit: int, t: Tensor, order: list[int], parts: int, into: Tensor | None = None
+    ) -> tuple[Tensor, list[int]]:
+        """Mix one digit of t (1 or 2, digits in `order`, q); the result has that digit last. parts 1: the real part is enough."""
+        rest = [d for d in order if d != digit]
+        T = _ordered(stage, rest)  # (2, *rest, r, r)
+        x = t.movedim(1 + order.index(digit), -2)  # (1 or 2, *rest, r, q)
+        shape = (parts, *T.shape[1:-1], t.shape[-1])
+        out = self.space.empty(shape, t) if into is None else into.view(shape)
+        for Tv, xv, ov in zip(_flat(T), _flat(x), _flat(out), strict=True):
+            torch.bmm(Tv[0], xv[0], out=ov[0])
+            if parts == 2:
+                torch.bmm(Tv[1], xv[0], out=ov[1])
+            if xv.shape[0] == 2:
+                ov[0].baddbmm_(Tv[1], xv[1], alpha=-1)
+                if parts == 2:
+                    ov[1].baddbmm_(Tv[0], xv[1])
+        return out, [*rest, digit]
 
 
 def _turn(source: Tensor, out: Tensor) -> None:
     """out = source^T for every part: as flat matrices, for which torch has a blocked transpose."""
     for s, o in zip(source, out, strict=True):
         o.copy_(s.t())
-
-
-def _stage(
-    stage: Tensor, digit: int, t: Tensor, order: list[int], parts: int, role: str, into: Tensor | None = None
-) -> tuple[Tensor, list[int]]:
-    """Mix one digit of t (1 or 2, digits in `order`, q); the result has that digit last. parts 1: only the real part is wanted."""
-    rest = [d for d in order if d != digit]
-    T = _ordered(stage, rest, digit)  # (2, *rest, r, r)
-    x = t.movedim(1 + order.index(digit), -2)  # (1 or 2, *rest, r, q)
-    shape = (parts, *T.shape[1:-1], t.shape[-1])
-    out = scratch(role, shape, t) if into is None else into.view(shape)
-    for Tv, xv, ov in zip(_flat(T), _flat(x), _flat(out), strict=True):
-        torch.bmm(Tv[0], xv[0], out=ov[0])
-        if parts == 2:
-            torch.bmm(Tv[1], xv[0], out=ov[1])
-        if xv.shape[0] == 2:
-            ov[0].baddbmm_(Tv[1], xv[1], alpha=-1)
-            if parts == 2:
-                ov[1].baddbmm_(Tv[0], xv[1])
-    return out, [*rest, digit]
 
 
 def _stage_gradient(grad: Tensor, digit: int, g: Tensor, g_order: list[int], x: Tensor, x_order: list[int]) -> None:
@@ -176,7 +181,7 @@ def _stage_gradient(grad: Tensor, digit: int, g: Tensor, g_order: list[int], x: 
                 out[0].baddbmm_(gv[1], xv[1].mT)
 
 
-def _ordered(stage: Tensor, rest: list[int], digit: int) -> Tensor:
+def _ordered(stage: Tensor, rest: list[int]) -> Tensor:
     """The stage's matrices with the other digits in the order that they have in memory."""
     natural = sorted(rest)
     return stage.permute(0, *(1 + natural.index(d) for d in rest), stage.dim() - 2, stage.dim() - 1)
@@ -193,14 +198,11 @@ def _flat(t: Tensor) -> list[Tensor]:
 
 def dense_chain(layout: ChainLayout, stages: Sequence[Tensor]) -> Tensor:
     """The chain as one dense planar matrix (2, rows, columns), differentiable."""
-    n = 1
-    for d in layout.digits:
-        n *= d
+    n = math.prod(layout.digits)
     t = torch.eye(n, dtype=torch.complex64 if stages[0].dtype == torch.float32 else torch.complex128, device=stages[0].device)
     t = t.reshape(*layout.digits, n)
     for digit, stage in zip(layout.sequence, stages, strict=True):
-        T = torch.complex(stage[0], stage[1])
-        t = (T @ t.movedim(digit, -2)).movedim(-2, digit)
+        t = (complex_of(stage) @ t.movedim(digit, -2)).movedim(-2, digit)
     step, count = layout.rows
     dense = t.reshape(n, n)[: step * count : step, : layout.columns]
     return torch.stack((dense.real, dense.imag))

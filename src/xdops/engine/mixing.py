@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from xdops.engine import transforms
-from xdops.engine.workspace import scratch
+from xdops.engine.planar import product, rotate
+from xdops.engine.workspace import Workspace
 
 #: Numbers in one chunk of transformed filters: small enough to stay in a cache, large enough to keep the cores busy.
 CHUNK = 1 << 20
@@ -33,6 +33,7 @@ class Filters:
     groups: int
     c_out: int  # per group
     c_in: int  # per group
+    space: Workspace
 
     def __post_init__(self) -> None:
         self.real = self.partial.dim() == 2
@@ -45,7 +46,7 @@ class Filters:
     def mix(self, x_hat: Tensor, y_hat: Tensor) -> None:
         """x_hat (2, n_1, rest, batch, c_in/g) into y_hat (2, n_1, rest, batch, c_out/g)."""
         for part in self.chunks():
-            mix(x_hat[:, part].flatten(1, 2), self.at(part), y_hat[:, part].flatten(1, 2))
+            mix(x_hat[:, part].flatten(1, 2), self.at(part), y_hat[:, part].flatten(1, 2), self.space)
 
     def chunks(self) -> list[slice]:
         """Parts of the first dimension; one, if the transformed filters are few."""
@@ -59,54 +60,45 @@ class Filters:
         """L w + b at some grid points: (2, points, g, c_out/g, c_in/g)."""
         L = self.L[:, part]
         flat = L.reshape(-1, L.shape[2])
-        u = scratch("filters", (flat.shape[0], self.partial.shape[-1]), flat)
+        u = self.space.empty((flat.shape[0], self.partial.shape[-1]), flat)
         torch.mm(flat, self.partial if self.real else self.partial[0], out=u)
         if not self.real:
-            u.addmm_(transforms.rotate(L).flatten(0, 1), self.partial[1])
+            u.addmm_(rotate(L).flatten(0, 1), self.partial[1])
         u = u.view(2, -1, self.groups, self.c_out, self.c_in)
         return u if self.b is None else u.add_(self.b[:, part].reshape(2, -1, 1, 1, 1))
 
     def gated(self, u: Tensor) -> Tensor:
         """C u as (2, points g, c_out/g, c_in/g)."""
-        return (u if self.C is None else multiply(u, self.C[:, None])).flatten(1, 2)
+        return (u if self.C is None else product(u, self.C[:, None])).flatten(1, 2)
 
 
-def multiply(u: Tensor, v: Tensor, conjugate: bool = False) -> Tensor:
-    """u v, or u conj(v), elementwise on planar tensors."""
-    s = -1 if conjugate else 1
-    out = torch.empty(2, *torch.broadcast_shapes(u.shape[1:], v.shape[1:]), dtype=u.dtype, device=u.device)
-    torch.mul(u[0], v[0], out=out[0]).addcmul_(u[1], v[1], value=-s)
-    torch.mul(u[1], v[0], out=out[1]).addcmul_(u[0], v[1], value=s)
-    return out
-
-
-def mix(x: Tensor, w: Tensor, y: Tensor) -> None:
+def mix(x: Tensor, w: Tensor, y: Tensor, space: Workspace) -> None:
     """y[p] = x[p] w[p]^T: x (2, p, batch, c_in), w (2, p, c_out, c_in), into y (2, p, batch, c_out)."""
     w = w.mT
-    _two_products(x[0], w[0], x[1], w[1], -1, y[0])
-    _two_products(x[0], w[1], x[1], w[0], 1, y[1])
+    _two_products(x[0], w[0], x[1], w[1], -1, y[0], space)
+    _two_products(x[0], w[1], x[1], w[0], 1, y[1], space)
 
 
-def mix_input_gradient(g: Tensor, w: Tensor, grad_x: Tensor) -> None:
+def mix_input_gradient(g: Tensor, w: Tensor, grad_x: Tensor, space: Workspace) -> None:
     """conj(w)^T g into grad_x (2, p, batch, c_in)."""
-    _two_products(g[0], w[0], g[1], w[1], 1, grad_x[0])
-    _two_products(g[1], w[0], g[0], w[1], -1, grad_x[1])
+    _two_products(g[0], w[0], g[1], w[1], 1, grad_x[0], space)
+    _two_products(g[1], w[0], g[0], w[1], -1, grad_x[1], space)
 
 
-def mix_filter_gradient(g: Tensor, x: Tensor, grad_w: Tensor, beta: int = 0) -> None:
+def mix_filter_gradient(g: Tensor, x: Tensor, grad_w: Tensor, space: Workspace, beta: int = 0) -> None:
     """g conj(x)^T summed over the batch, into (beta 0) or onto (beta 1) grad_w (2, p, c_out, c_in)."""
     gr, gi = g[0].mT, g[1].mT
-    _two_products(gr, x[0], gi, x[1], 1, grad_w[0], beta)
-    _two_products(gi, x[0], gr, x[1], -1, grad_w[1], beta)
+    _two_products(gr, x[0], gi, x[1], 1, grad_w[0], space, beta)
+    _two_products(gi, x[0], gr, x[1], -1, grad_w[1], space, beta)
 
 
-def _two_products(a: Tensor, b: Tensor, c: Tensor, d: Tensor, sign: int, out: Tensor, beta: int = 0) -> None:
+def _two_products(a: Tensor, b: Tensor, c: Tensor, d: Tensor, sign: int, out: Tensor, space: Workspace, beta: int = 0) -> None:
     """out = beta out + a b + sign c d, batched. BLAS is slow at writing few columns: then the transpose is computed and turned."""
     rows, columns = out.shape[1:]
     if columns >= 16 or rows <= columns:
         out.baddbmm_(a, b, beta=beta).baddbmm_(c, d, alpha=sign)
         return
-    turned = scratch("turned products", (out.shape[0], columns, rows), out)
+    turned = space.empty((out.shape[0], columns, rows), out)
     torch.bmm(b.mT, a.mT, out=turned).baddbmm_(d.mT, c.mT, alpha=sign)
     if beta:
         out += turned.mT
@@ -118,7 +110,7 @@ class FilterGradients:
     """Collects the gradients of everything that makes the transformed filters, chunk of grid points by chunk."""
 
     def __init__(self, filters: Filters, need_partial: bool, need_L: bool, need_b: bool, need_C: bool) -> None:
-        self.filters = filters
+        self.filters, self.space = filters, filters.space
         self.partial = torch.zeros_like(filters.partial) if need_partial else None
         self.L = torch.zeros_like(filters.L) if need_L else None
         self.b = torch.zeros_like(filters.b) if filters.b is not None and need_b else None
@@ -133,18 +125,18 @@ class FilterGradients:
             v = self.filters.at(part)
             if self.wanted:
                 self.add(g, x, part)
-            mix_input_gradient(g, v, grad_x_hat[:, part].flatten(1, 2))
+            mix_input_gradient(g, v, grad_x_hat[:, part].flatten(1, 2), self.space)
 
     def add(self, g: Tensor, x: Tensor, part: slice) -> None:
         """g (2, p, batch, c_out) the gradient of the mixed channels x (2, p, batch, c_in) at some grid points."""
         if self.filters.whole is not None:
             first = self.whole is None
             if self.whole is None:
-                self.whole = scratch("filter gradient", tuple(self.filters.whole.shape), g)
-            mix_filter_gradient(g, x, self.whole, beta=0 if first else 1)
+                self.whole = self.space.empty(tuple(self.filters.whole.shape), g)
+            mix_filter_gradient(g, x, self.whole, self.space, beta=0 if first else 1)
         else:
-            grad = scratch("filter gradient", (2, g.shape[1], g.shape[3], x.shape[3]), g)
-            mix_filter_gradient(g, x, grad, beta=0)
+            grad = self.space.empty((2, g.shape[1], g.shape[3], x.shape[3]), g)
+            mix_filter_gradient(g, x, grad, self.space)
             self._distribute(grad, part)
 
     def finish(self) -> None:
@@ -159,8 +151,8 @@ class FilterGradients:
         g = g.view(2, -1, f.groups, f.c_out, f.c_in)
         if f.C is not None:
             if self.C is not None and u is not None:
-                self.C += multiply(g, u, conjugate=True).sum(dim=1)
-            g = multiply(g, f.C[:, None], conjugate=True)
+                self.C += product(g, u, conjugate=True).sum(dim=1)
+            g = product(g, f.C[:, None], conjugate=True)
         if self.b is not None:
             self.b[:, part] += g.sum(dim=(2, 3, 4)).view_as(self.b[:, part])
         points = part.stop - part.start
@@ -178,7 +170,7 @@ class FilterGradients:
         if self.partial is not None:
             L = f.L[:, part]
             self.partial[0].addmm_(L.reshape(2 * points, -1).t(), flat)
-            self.partial[1].addmm_(transforms.rotate(L).reshape(2 * points, -1).t(), flat)
+            self.partial[1].addmm_(rotate(L).reshape(2 * points, -1).t(), flat)
 
 
 def group_first(x: Tensor, groups: int) -> Tensor:

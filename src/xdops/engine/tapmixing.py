@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from xdops.engine.mixing import CHUNK
-from xdops.engine.workspace import scratch
+from xdops.engine.planar import product, write_batched, write_product
+from xdops.engine.workspace import Workspace
 
 
 class TapFilters:
@@ -21,7 +22,8 @@ class TapFilters:
     groups = 1
     whole = None
 
-    def __init__(self, w: Tensor, L_1: Tensor, L_2: Tensor) -> None:
+    def __init__(self, w: Tensor, L_1: Tensor, L_2: Tensor, space: Workspace) -> None:
+        self.space = space
         self.c_out, self.c_in, k_1, self.k = w.shape
         self.L_1, self.L_2 = L_1, L_2
         self.n, self.rest = L_1.shape[1], L_2.shape[1]
@@ -39,11 +41,8 @@ class TapFilters:
 
     def per_tap(self, x: Tensor, part: slice) -> Tensor:
         """V_j x at some points of the first dimension, x (2, p, n_2 batch, c_in) -> (2, p, n_2 batch, k_2, c_out)."""
-        V = self.V[:, part]
-        z = scratch("mixed taps", (*x.shape[:3], self.k * self.c_out), x)
-        torch.bmm(x[0], V[0], out=z[0]).baddbmm_(x[1], V[1], alpha=-1)
-        torch.bmm(x[0], V[1], out=z[1]).baddbmm_(x[1], V[0])
-        return z.unflatten(3, (self.k, self.c_out))
+        z = self.space.empty((*x.shape[:3], self.k * self.c_out), x)
+        return write_batched(z, x, self.V[:, part]).unflatten(3, (self.k, self.c_out))
 
     def mix(self, x_hat: Tensor, y_hat: Tensor) -> None:
         """x_hat (2, n_1, n_2, batch, c_in) into y_hat (2, n_1, n_2, batch, c_out)."""
@@ -51,10 +50,7 @@ class TapFilters:
         for part in self.chunks(x_hat.shape[3]):
             z, y = self.per_tap(x_hat[:, part].flatten(2, 3), part), y_hat[:, part].flatten(2, 3)
             for j in range(self.k):
-                a, b = weights[:, j]
-                zr, zi = z[:, :, :, j]
-                _add_product(y[0], zr, a, first=j == 0).addcmul_(zi, b, value=-1)
-                _add_product(y[1], zi, a, first=j == 0).addcmul_(zr, b)
+                write_product(y, z[:, :, :, j], weights[:, None, j], add=j > 0)
 
 
 class TapGradients:
@@ -80,19 +76,15 @@ class TapGradients:
             x, g, grad_x = (t[:, part].flatten(2, 3) for t in (x_hat, g_hat, grad_x_hat))
             if self.weights is not None:
                 z = f.per_tap(x, part)
-                for j in range(f.k):  # g conj(z)
-                    zr, zi = z[:, :, :, j]
-                    self.weights[0, j] += (g[0] * zr).addcmul_(g[1], zi).sum(0)
-                    self.weights[1, j] += (g[1] * zr).addcmul_(g[0], zi, value=-1).sum(0)
-            dz = scratch("mixed taps", (*x.shape[:3], f.k, f.c_out), x)
-            for j in range(f.k):  # conj(L_2) g
-                a, b = weights[:, j]
-                torch.mul(g[0], a, out=dz[0, :, :, j]).addcmul_(g[1], b)
-                torch.mul(g[1], a, out=dz[1, :, :, j]).addcmul_(g[0], b, value=-1)
-            dz, V = dz.flatten(3), f.V[:, part].mT
-            torch.bmm(dz[0], V[0], out=grad_x[0]).baddbmm_(dz[1], V[1])
-            torch.bmm(dz[1], V[0], out=grad_x[1]).baddbmm_(dz[0], V[1], alpha=-1)
-            if self.V is not None:
+                for j in range(f.k):
+                    self.weights[:, j] += product(g, z[:, :, :, j], conjugate=True).sum(1)
+                del z
+            dz = f.space.empty((*x.shape[:3], f.k, f.c_out), x)
+            for j in range(f.k):
+                write_product(dz[:, :, :, j], g, weights[:, None, j], conjugate=True)
+            dz = dz.flatten(3)
+            write_batched(grad_x, dz, f.V[:, part].mT, conjugate=True)
+            if self.V is not None:  # x^H dz
                 xr, xi = x.mT
                 torch.bmm(xr, dz[0], out=self.V[0, part]).baddbmm_(xi, dz[1])
                 torch.bmm(xr, dz[1], out=self.V[1, part]).baddbmm_(xi, dz[0], alpha=-1)
@@ -106,8 +98,3 @@ class TapGradients:
         if self.V is not None and self.weights is not None:
             self.L_1 = (self.V.view(2 * f.n, -1) @ f.w.t()).view(2, f.n, -1)
             self.L_2 = self.weights.view(2, f.k, f.rest, -1).sum(3).mT
-
-
-def _add_product(out: Tensor, z: Tensor, a: Tensor, first: bool) -> Tensor:
-    """out = z a, or out += z a."""
-    return torch.mul(z, a, out=out) if first else out.addcmul_(z, a)

@@ -1,8 +1,8 @@
-"""Working memory that is kept between calls.
+"""Working memory that is used again.
 
-Fresh memory of some megabytes costs more than the arithmetic done in it: the operating system hands it out page by page.
-Intermediate results that never leave a forward or backward pass are therefore written into buffers that are kept, one per role,
-thread and dtype.
+Fresh memory of some megabytes costs more than the arithmetic done in it: the operating system hands it out page by page. A
+`Workspace` hands out uninitialised tensors of memory that it keeps, and hands memory out again once nobody holds a tensor of it any
+more, be it a local variable or a graph that waits for its backward pass. So it never needs to be told what is still in use.
 """
 
 import math
@@ -11,61 +11,77 @@ import threading
 import torch
 from torch import Tensor
 
+#: Up to so many bytes the C library reuses memory well by itself.
+SMALL = 1 << 16
 
-class _Buffers(threading.local):
+#: So many buffers of about one size are kept.
+MOST = 64
+
+#: Free buffers that were not wanted for so many requests are given up when new memory is needed.
+IDLE = 4096
+
+#: Holders of a buffer that nobody uses: its tensor and its storage, both below.
+_NOBODY = 2
+
+
+class _Buffer:
+    __slots__ = ("storage", "tensor", "used")
+
+    def __init__(self, size: int, dtype: torch.dtype) -> None:
+        with torch.inference_mode(False):  # tensors made in inference mode would stay closed to autograd for ever
+            self.tensor = torch.empty(size, dtype=dtype)
+        self.storage = self.tensor.untyped_storage()
+        self.used = 0
+
+    @property
+    def free(self) -> bool:
+        return torch._C._storage_Use_Count(self.storage._cdata) == _NOBODY
+
+
+class Workspace:
+    """The memory of one thread."""
+
     def __init__(self) -> None:
-        self.by_role: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
-        self.returned: list[Tensor] = []
+        self.buffers: dict[tuple[torch.dtype, int], list[_Buffer]] = {}
+        self.requests = 0
 
-
-_buffers = _Buffers()
-
-
-def scratch(role: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """An uninitialised tensor that is valid until the same role is asked for again."""
-    if torch.compiler.is_compiling():  # a compiler plans memory by itself
-        return like.new_empty(shape)
-    size = math.prod(shape)
-    key = (role, like.dtype, like.device)
-    buffer = _buffers.by_role.get(key)
-    if buffer is None or buffer.numel() < size:
-        _buffers.by_role.pop(key, None)
-        del buffer
-        buffer = _buffers.by_role[key] = _fresh(size, like)
-    return buffer[:size].view(shape)
-
-
-#: How many returned buffers are kept for the next lease.
-MOST_RETURNED = 64
-
-
-class Lease:
-    """A tensor kept from a forward pass to its backward pass; its memory goes to the next lease when nobody holds this one."""
-
-    def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
+    def empty(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """An uninitialised contiguous tensor, with the dtype and device of another."""
         size = math.prod(shape)
-        self.buffer: Tensor | None = None
-        for i, buffer in enumerate(_buffers.returned):
-            alike = buffer.dtype == like.dtype and buffer.device == like.device
-            if alike and size <= buffer.numel() <= 2 * size:
-                self.buffer = _buffers.returned.pop(i)
+        if size * like.element_size() <= SMALL or like.device.type != "cpu":
+            return like.new_empty(shape)
+        self.requests += 1
+        octave = size.bit_length()
+        alike = self.buffers.setdefault((like.dtype, octave), [])
+        for buffer in alike:
+            if buffer.free:
                 break
-        if self.buffer is None:
-            self.buffer = _fresh(size, like)
-        self.tensor = self.buffer[:size].view(shape)
+        else:
+            if len(alike) >= MOST:
+                return like.new_empty(shape)
+            self._give_up_idle()
+            buffer = _Buffer(1 << octave, like.dtype)  # pages that are never touched take no memory
+            alike.append(buffer)
+        buffer.used = self.requests
+        return buffer.tensor[:size].view(shape)
 
-    def __del__(self) -> None:
-        if _buffers is not None and self.buffer is not None and len(_buffers.returned) < MOST_RETURNED:
-            _buffers.returned.append(self.buffer)
+    def _give_up_idle(self) -> None:
+        for alike in self.buffers.values():
+            alike[:] = [b for b in alike if b.used + IDLE > self.requests or not b.free]
 
 
-def _fresh(size: int, like: Tensor) -> Tensor:
-    """Memory that training can use too, whoever asks first: tensors made in inference mode stay closed to autograd for ever."""
-    with torch.inference_mode(False):
-        return torch.empty(size, dtype=like.dtype, device=like.device)
+_of_thread = threading.local()
+
+
+def workspace() -> Workspace:
+    """This thread's."""
+    try:
+        found: Workspace = _of_thread.workspace
+    except AttributeError:
+        found = _of_thread.workspace = Workspace()
+    return found
 
 
 def release_scratch() -> None:
     """Give this thread's working memory back."""
-    _buffers.by_role.clear()
-    _buffers.returned.clear()
+    workspace().buffers.clear()

@@ -1,11 +1,26 @@
 """A K-matrix whose numbers are parameters."""
 
 import math
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from xdops.matrices.butterfly import Butterfly
 from xdops.matrices.half import HalfButterfly
 from xdops.matrices.kmatrix import KMatrix
+
+#: Of one butterfly: its radices, whether its stride increases, whether it is half of one.
+ButterflyLayout = tuple[tuple[int, ...], bool, bool]
+
+
+def assemble(layout: Sequence[ButterflyLayout], values: Sequence[Tensor]) -> KMatrix:
+    """The K-matrix of these values, one layout and one tensor per butterfly, in the order they are applied."""
+    return KMatrix(
+        [
+            HalfButterfly(v, radices, increasing) if half else Butterfly(v, radices, increasing)
+            for v, (radices, increasing, half) in zip(values, layout, strict=True)
+        ]
+    )
 
 
 class LearnableKMatrix(nn.Module):
@@ -13,14 +28,14 @@ class LearnableKMatrix(nn.Module):
 
     def __init__(self, matrix: KMatrix, trained: bool = True) -> None:
         super().__init__()
-        self.layout = tuple((b.radices, b.increasing) for b in matrix.butterflies)
-        self.kinds = tuple(type(b) for b in matrix.butterflies)  # whole or half
+        self.layout: tuple[ButterflyLayout, ...] = tuple(
+            (b.radices, b.increasing, isinstance(b, HalfButterfly)) for b in matrix.butterflies
+        )
         self.values = nn.ParameterList(nn.Parameter(b.values.detach().clone(), requires_grad=trained) for b in matrix.butterflies)
 
     @property
     def matrix(self) -> KMatrix:
-        parts = zip(self.kinds, self.values, self.layout, strict=True)
-        return KMatrix([kind(values, radices, increasing) for kind, values, (radices, increasing) in parts])
+        return assemble(self.layout, list(self.values))
 
     @property
     def n(self) -> int:
@@ -30,6 +45,6 @@ class LearnableKMatrix(nn.Module):
         return self.matrix.apply(x, dim)
 
     def extra_repr(self) -> str:
-        directions = "".join("+" if increasing else "-" for _, increasing in self.layout)
-        half = ", half" if HalfButterfly in self.kinds else ""
+        directions = "".join("+" if increasing else "-" for _, increasing, _ in self.layout)
+        half = ", half" if any(half for *_, half in self.layout) else ""
         return f"n={self.n}{half}, depth={len(self.layout)}, directions={directions}, radices={self.layout[-1][0]}"

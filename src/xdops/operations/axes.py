@@ -7,37 +7,32 @@ knows the tap positions.
 
 from dataclasses import dataclass
 
+from xdops.engine.geometry import Line
 from xdops.errors import XDError
 from xdops.matrices.radices import MAX_RADIX, prime_factors, smooth_size
 
 
 @dataclass(frozen=True)
-class Axis:
-    """One dimension. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs."""
-
-    size: int  # n
-    step: int = 1  # columns of M from one input to the next: a transposed convolution's stride
-    stride: int = 1  # rows of K from one output to the next
-    growth: int = 0  # outputs at stride 1, less the columns that the inputs span
-    pad: tuple[int, int] = (0, 0)  # explicit padding, for modes that zeros cannot give
-    wraps: bool = False  # a circular axis whose period is n itself: no padding, but inputs are exactly n long
-    wrap_pad: tuple[int, int] = (0, 0)  # the circular padding that a shorter input to a wrapping axis needs
-
-    def out(self, m: int) -> int:
-        return ((m - 1) * self.step + self.growth) // self.stride + 1
+class Axis(Line):
+    """One dimension, with the inputs that it takes. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs."""
 
     @property
-    def rows(self) -> slice:
-        return slice(0, self.size, self.stride)
-
-    def padding(self, m: int) -> tuple[int, int]:
-        """Explicit padding for an input of length m."""
-        return self.wrap_pad if self.wraps and m != self.size else self.pad
+    def longest(self) -> int:
+        """The length of the longest input."""
+        room = self.size if self.wraps else (self.size - 1) // self.step + 1 - sum(self.pad)
+        fits = range(room, 0, -1)
+        return next(m for m in fits if (self.out(m) - 1) * self.stride < self.size)
 
     def check(self, m: int, dim: int) -> None:
         """Refuse what does not fit, naming both sizes."""
         low, high = self.padding(m)
         need = (m + low + high - 1) * self.step + 1
+        if need > self.size and self.wraps:
+            raise XDError(
+                f"an input of length {m} in spatial dimension {dim}, {need} with its circular padding",
+                f"{self.size}, the operation's own period, or at most {self.size - low - high}, which leaves room for the padding",
+                f"an operation of another size, e.g. from_conv(conv, {self.size}, size={self.size + low + high})",
+            )
         if need > self.size:
             padded = f" ({need} with its padding and spacing)" if need != m else ""
             raise XDError(

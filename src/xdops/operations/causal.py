@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from xdops.engine.forms.taps import causal_mask
+from xdops.engine.geometry import pad
 from xdops.matrices.pairs import to_complex
-from xdops.operations.definition import check_input, output_rows, pad
+from xdops.operations.definition import check_input
 
 if TYPE_CHECKING:
     from xdops.operations.operation import XDOperation
@@ -19,10 +20,10 @@ def causal_definition(op: XDOperation, x: Tensor, plan: str) -> Tensor:
     """y[o] = sum_{i, j} Re(C[o, i] (w[o, i, j] + b's share)) masked: one tap at a time, in complex arithmetic."""
     assert op.causal is not None
     check_input(x, op.in_channels, op.axes)
-    rows = output_rows(x.shape[2:], op.axes)[0]
+    rows = op.axes[0].rows(x.shape[2])
     x = pad(x, op.axes, op.padding_mode)
     K, L, M = (op.matrix(name).matrices[0] for name in "KLM")
-    eye = torch.eye(K.n, dtype=x.dtype, device=x.device)
+    eye = torch.eye(K.shape[0], dtype=x.dtype, device=x.device)
     into = M.apply(eye[: x.shape[2]], plan=plan)  # row s: M e_s
     filters = op.filters
     spectra = L.apply(eye[: filters.shape[2]], plan=plan)  # row j: L e_j

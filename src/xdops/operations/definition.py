@@ -4,11 +4,12 @@ Plain complex arithmetic, one line per step. Every faster form is tested against
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from xdops.engine.geometry import pad, place
 from xdops.errors import XDError
 from xdops.matrices import Kronecker
 from xdops.matrices.pairs import check_floating, to_complex
@@ -31,7 +32,7 @@ def xd_operation(
 ) -> Tensor:
     """x (batch, c_in, m...), weight (c_out, c_in/groups, k...) real or complex, b (n..., 2), C (c_out, c_in/groups, 2)."""
     check_input(x, weight.shape[1] * groups, axes)
-    rows = output_rows(x.shape[2:], axes)
+    rows = [axis.rows(m) for axis, m in zip(axes, x.shape[2:], strict=True)]
     placed = place(pad(x, axes, padding_mode), axes, x.shape[2:])
     x_hat = M.apply_grid(placed, plan=plan)  # (batch, c_in, n...)
     w_hat = L.apply_grid(weight, plan=plan)  # (c_out, c_in/groups, n...)
@@ -42,7 +43,7 @@ def xd_operation(
     dtype = torch.promote_types(x_hat.dtype, w_hat.dtype)
     grouped_x = x_hat.to(dtype).unflatten(1, (groups, -1)).flatten(3)
     grouped_w = w_hat.to(dtype).unflatten(0, (groups, -1)).flatten(3)
-    y_hat = torch.einsum("goip,bgip->bgop", grouped_w, grouped_x).flatten(1, 2).unflatten(-1, K.sizes)
+    y_hat = torch.einsum("goip,bgip->bgop", grouped_w, grouped_x).flatten(1, 2).unflatten(-1, [A.shape[1] for A in K.matrices])
     y = K.apply_grid(y_hat, rows=rows, plan=plan).real
     if bias is not None:
         y = y + bias.to(y.dtype).reshape(-1, *(1 for _ in axes))
@@ -51,45 +52,28 @@ def xd_operation(
 
 def check_input(x: Tensor, channels: int, axes: Sequence[Axis]) -> None:
     """Refuse a wrong number of dimensions, wrong channels, integers, and anything larger than the operation."""
-    check_floating(x.dtype, "an input")
-    if x.dim() != len(axes) + 2:
+    _check(x.shape, x.dtype, channels, axes)
+
+
+@lru_cache(maxsize=4096)
+def check_shape(shape: tuple[int, ...], dtype: torch.dtype, channels: int, axes: tuple[Axis, ...]) -> None:
+    """The same for a shape that may come again: what has passed is not looked at twice."""
+    _check(shape, dtype, channels, axes)
+
+
+def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequence[Axis]) -> None:
+    check_floating(dtype, "an input")
+    if len(shape) != len(axes) + 2:
         raise XDError(
-            f"an input of shape {tuple(x.shape)}",
+            f"an input of shape {tuple(shape)}",
             f"{len(axes) + 2} dimensions: (batch, channels, {', '.join(f'at most {a.size}' for a in axes)})",
             "x[None] for a single example, x[:, None] for a single channel",
         )
-    if x.shape[1] != channels:
+    if shape[1] != channels:
         raise XDError(
-            f"an input with {x.shape[1]} channels, shape {tuple(x.shape)}",
+            f"an input with {shape[1]} channels, shape {tuple(shape)}",
             f"{channels} channels",
             "channels come second",
         )
-    for dim, (m, axis) in enumerate(zip(x.shape[2:], axes, strict=True)):
+    for dim, (m, axis) in enumerate(zip(shape[2:], axes, strict=True)):
         axis.check(m, dim)
-
-
-def output_rows(lengths: Sequence[int], axes: Sequence[Axis]) -> list[range]:
-    """The rows of K that are the outputs, per dimension."""
-    return [range(0, a.out(m) * a.stride, a.stride) for m, a in zip(lengths, axes, strict=True)]
-
-
-def pad(x: Tensor, axes: Sequence[Axis], mode: str) -> Tensor:
-    """Explicit padding, where the mode is one that zeros at unused columns cannot give."""
-    amounts = [a.padding(m) for m, a in zip(x.shape[2:], axes, strict=True)]
-    if not any(sum(p) for p in amounts):
-        return x
-    flat = [p for low_high in reversed(amounts) for p in low_high]
-    return F.pad(x, flat, mode=mode)
-
-
-def place(x: Tensor, axes: Sequence[Axis], lengths: Sequence[int]) -> Tensor:
-    """Padded inputs of original `lengths` at columns 0, step, 2 step, ...; on a wrapping axis padding starts before column 0."""
-    for dim, (axis, m) in enumerate(zip(axes, lengths, strict=True), start=2):
-        if axis.step > 1:
-            spaced = x.new_zeros(*x.shape[: dim + 1], axis.step, *x.shape[dim + 1 :])
-            spaced = torch.cat((x.unsqueeze(dim + 1), spaced.narrow(dim + 1, 0, axis.step - 1)), dim=dim + 1)
-            x = spaced.flatten(dim, dim + 1).narrow(dim, 0, (x.shape[dim] - 1) * axis.step + 1)
-        if axis.wraps and m != axis.size:
-            fill = (0, 0) * (x.dim() - 1 - dim) + (0, axis.size - x.shape[dim])
-            x = F.pad(x, fill).roll(-axis.wrap_pad[0], dims=dim)
-    return x

@@ -1,21 +1,26 @@
 """The XD-operation as a layer: its architecture a = (K, L, M, b, C), its weights w, and where inputs and outputs sit."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from xdops.engine.plan import Plan, make_plan, rates
+from xdops.engine.description import Description
+from xdops.engine.evaluate import evaluate, plan_of
+from xdops.engine.evaluation import Evaluation, Operands
+from xdops.engine.operator import is_traced, operator
+from xdops.engine.plan import Plan
+from xdops.engine.workload import Workload
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
 from xdops.matrices.pairs import to_complex
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
-from xdops.operations.definition import check_input, xd_operation
-from xdops.operations.evaluate import evaluate, prepare_merged, problem
+from xdops.operations.definition import check_input, check_shape, xd_operation
+from xdops.operations.merged import merged
 from xdops.operations.source import Source, Start
 
 #: The architecture parameters, by the paper's names.
@@ -25,11 +30,13 @@ ARCHITECTURE = ("K", "L", "M", "b", "C")
 class XDOperation(nn.Module):
     """Re((K_1 (x) ... (x) K_N) diag(C (L w + b)) (M_1 (x) ... (x) M_N) x) + bias, in 1, 2 or 3 dimensions.
 
-    K, L, M: one K-matrix per dimension. b: (n..., 2) or None for absent. C: (c_out, c_in/groups, 2) or None. `trained` names the
-    architecture parameters that learn; the others are fixed. weight: (c_out, c_in/groups, k...), with a trailing 2 if complex; with
-    `transposed_weight` its first two dimensions are laid out as in a transposed convolution, (c_in, c_out/groups, k...).
+    K, L, M: one K-matrix per dimension. b: (domain..., 2) or None for absent. C: (c_out, c_in/groups, 2) or None. `trained` names
+    the architecture parameters that learn; the others are fixed. weight: (c_out, c_in/groups, k...), with a trailing 2 if complex;
+    with `transposed_weight` its first two dimensions are laid out as in a transposed convolution, (c_in, c_out/groups, k...).
     causal: in one dimension, output t never depends on an input after t + causal, whatever the architecture becomes. `plan` is
-    the way to evaluate, "auto" or a name (see `operations.plan`); `source` is the layer that the warm start was made from.
+    the way to evaluate, "auto" or the name of a form (see `engine.forms`); `source` is the layer that the warm start was made from.
+
+    What it computes follows from its parameters and these settings alone. It has a convolution's attributes, for code that reads them.
     """
 
     def __init__(
@@ -58,6 +65,13 @@ class XDOperation(nn.Module):
         self.transposed_weight, self.complex_weight = transposed_weight, complex_weight
         self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
         self.bias = bias if bias is None or isinstance(bias, nn.Parameter) else nn.Parameter(bias)
+        first, second = weight.shape[0], weight.shape[1] * groups
+        self.in_channels, self.out_channels = (first, second) if transposed_weight else (second, first)
+        self.kernel_size = tuple(weight.shape[2 : 2 + len(self.axes)])
+        dims = len(self.axes)
+        self.stride, self.dilation = tuple(a.stride for a in self.axes), (1,) * dims
+        self.padding: tuple[int, ...] | str = (0,) * dims
+        self.output_padding, self.transposed = (0,) * dims, False
         self._check(K, L, M, b, C)
         self.trained = frozenset(trained) & {
             name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None
@@ -72,12 +86,9 @@ class XDOperation(nn.Module):
             self.register_buffer(f"weight_columns_{i}", columns)
         self.places_weight = weight_columns is not None
         self.causal, self.source, self.plan = causal, source, plan
-        if causal is not None and len(self.axes) != 1:
-            raise XDError(f"causal in {len(self.axes)} dimensions", "causal in one dimension", "causal=None")
-        self._architecture: tuple[tuple[str, nn.Parameter], ...] | None = None
-        self._start = Start(p for _, p in self.architecture()) if source is not None else None
-        self._plans: dict[Any, Plan] = {}
-        self._merged: dict[Any, Callable[[Tensor], Tensor]] | None = None
+        if causal is not None and dims != 1:
+            raise XDError(f"causal in {dims} dimensions", "causal in one dimension", "causal=None")
+        self._start = None if source is None else Start(self._architecture_now())
 
     K: nn.ModuleList
     L: nn.ModuleList
@@ -103,6 +114,13 @@ class XDOperation(nn.Module):
                     f"{list(self.sizes)}, one per axis",
                     "dft(n, order='reversed')",
                 )
+        domain = tuple(m.shape[0] for m in M)
+        if tuple(m.shape[0] for m in L) != domain or tuple(m.shape[1] for m in K) != domain:
+            raise XDError(
+                f"K, L and M of shapes {[m.shape for m in (*K, *L, *M)]}",
+                f"one domain: as many rows of L and columns of K as M has rows, {domain}",
+                "all of them whole, or all of them half",
+            )
         spatial = self.weight.dim() - 2 - int(self.complex_weight)
         if spatial != dims:
             raise XDError(
@@ -116,8 +134,8 @@ class XDOperation(nn.Module):
                 f"at most {self.sizes}, the operation's size",
                 "a larger operation",
             )
-        if b is not None and tuple(b.shape) != (*self.sizes, 2):
-            raise XDError(f"b of shape {tuple(b.shape)}", f"{(*self.sizes, 2)}: pairs over the grid", "torch.zeros(*sizes, 2)")
+        if b is not None and tuple(b.shape) != (*domain, 2):
+            raise XDError(f"b of shape {tuple(b.shape)}", f"{(*domain, 2)}: pairs over the grid", "torch.zeros(*sizes, 2)")
         gates = (self.out_channels, self.in_channels // self.groups, 2)
         if self.out_channels % self.groups or self.in_channels % self.groups:
             raise XDError(
@@ -139,32 +157,15 @@ class XDOperation(nn.Module):
         return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
 
     @property
-    def kernel_size(self) -> tuple[int, ...]:
-        return tuple(self.weight.shape[2 : 2 + len(self.axes)])
-
-    @property
-    def in_channels(self) -> int:
-        return self.weight.shape[0] if self.transposed_weight else self.weight.shape[1] * self.groups
-
-    @property
-    def out_channels(self) -> int:
-        return self.weight.shape[1] * self.groups if self.transposed_weight else self.weight.shape[0]
-
-    @property
     def filters(self) -> Tensor:
         """The weights as (c_out, c_in/groups, k...), complex if they are, and placed where L expects them."""
-        w = self.unplaced_filters
-        for i, columns in enumerate(self.weight_columns):
-            w = w.new_zeros(*w.shape[: 2 + i], self.sizes[i], *w.shape[3 + i :]).index_copy(2 + i, columns, w)
-        return w
-
-    @property
-    def unplaced_filters(self) -> Tensor:
-        """The same with only the taps that there are, which stand for `weight_columns` of L if these are given."""
         w: Tensor = self.weight
         if self.transposed_weight:
             w = w.unflatten(0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
-        return to_complex(w) if self.complex_weight else w
+        w = to_complex(w) if self.complex_weight else w
+        for i, columns in enumerate(self.weight_columns):
+            w = w.new_zeros(*w.shape[: 2 + i], self.sizes[i], *w.shape[3 + i :]).index_copy(2 + i, columns, w)
+        return w
 
     @property
     def weight_columns(self) -> list[Tensor]:
@@ -175,32 +176,80 @@ class XDOperation(nn.Module):
         """K, L or M as it is now."""
         return Kronecker([m.matrix for m in getattr(self, name)])
 
-    def forward(self, x: Tensor) -> Tensor:
-        check_input(x, self.in_channels, self.axes)
-        if self._merged is not None:
-            return self._forward_merged(x)
-        if x.dtype != self.weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    def description(self) -> Description:
+        """What the engine has to know beside the tensors."""
+        return Description(
+            lines=self.axes,
+            K=tuple([m.layout for m in self.K]),
+            L=tuple([m.layout for m in self.L]),
+            M=tuple([m.layout for m in self.M]),
+            groups=self.groups,
+            padding_mode=self.padding_mode,
+            transposed_weight=self.transposed_weight,
+            complex_weight=self.complex_weight,
+            causal=self.causal,
+            plan=self.plan,
+        )
+
+    def operands(self) -> Operands:
+        """The tensors as they are now, whoever put them there."""
+        values = [v for row in (self.K, self.L, self.M) for m in row for v in m.values]
+        return Operands(self.weight, self.b, self.C, values, self.weight_columns)
+
+    def _architecture_now(self) -> list[Tensor]:
+        parts = (*(v for row in (self.K, self.L, self.M) for m in row for v in m.values), self.b, self.C)
+        return [p for p in parts if p is not None]
+
+    def forward(self, input: Tensor) -> Tensor:
+        traced = is_traced(input)
+        if traced:
+            check_input(input, self.in_channels, self.axes)
+        else:
+            check_shape(tuple(input.shape), input.dtype, self.in_channels, self.axes)
+        o, bias = self.operands(), self.bias
+        autocast = torch.is_autocast_enabled(input.device.type)
+        if input.dtype != o.weight.dtype and not autocast:
             raise XDError(
-                f"an input of dtype {x.dtype}", f"{self.weight.dtype}, the dtype of the filters", f"x.to({self.weight.dtype})"
+                f"an input of dtype {input.dtype}", f"{o.weight.dtype}, the dtype of the filters", f"x.to({o.weight.dtype})"
             )
-        return evaluate(self, x, self.plan_for(x), self.bias)
+        if not traced and self.plan in ("auto", "source") and self._is_source(o):
+            return self._layer(input, o.weight, bias)
+        dtype = torch.get_autocast_dtype(input.device.type) if autocast else input.dtype
+        if traced:
+            y = operator(input, o.weight, o.b, o.C, o.values, o.columns, self.description().encode(), dtype)
+        else:
+            y = evaluate(self.description(), o, input, dtype)
+        return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in self.axes))
+
+    def _is_source(self, o: Operands) -> bool:
+        """Whether the layer itself may stand in: the architecture is fixed, and has its first values, to the bit."""
+        if self.source is None or self._start is None:
+            return False
+        architecture = [t for t in (*o.values, o.b, o.C) if t is not None]
+        if torch.is_grad_enabled() and any(t.requires_grad for t in architecture):
+            return False
+        return self._start.is_now(architecture)
+
+    def _layer(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        assert self.source is not None
+        y = self.source(x, weight, bias)
+        if self.causal is not None and y.shape[2] != (outputs := self.axes[0].out(x.shape[2])):
+            y = y[:, :, :outputs]
+        return y
+
+    def workload(self, x: Tensor, source: bool = False) -> Workload:
+        """What a plan for an input like x depends on."""
+        return Evaluation(self.description(), self.operands(), x, x.dtype).workload(source)
 
     def plan_for(self, x: Tensor) -> Plan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
-        if isinstance(self.plan, Plan):
-            return self.plan
-        grad = torch.is_grad_enabled()
-        trained = tuple(grad and p.requires_grad for _, p in self.architecture())
-        as_source = self.source is not None and not any(trained) and self.untouched
-        key = (tuple(x.shape), x.dtype, x.device.type, self.plan, trained, grad and x.requires_grad, as_source, rates())
-        if key not in self._plans:
-            self._plans[key] = make_plan(problem(self, x, as_source), self.plan)
-        return self._plans[key]
+        o = self.operands()
+        return plan_of(Evaluation(self.description(), o, x, x.dtype), source=self._is_source(o))
 
     @property
     def untouched(self) -> bool:
         """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
-        return self._start is not None and self._start.is_now(p for _, p in self.architecture())
+        return self._start is not None and self._start.is_now(self._architecture_now())
 
     @contextmanager
     def by_architecture(self) -> Iterator[None]:
@@ -211,47 +260,16 @@ class XDOperation(nn.Module):
         finally:
             self.source = source
 
-    @property
-    def merged(self) -> bool:
-        return self._merged is not None
+    def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
+        """A plain module that computes the same, with everything fixed that does not depend on the input.
 
-    @torch.no_grad()
-    def merge(self) -> None:
-        """Fix the operation for inference: what does not depend on the input is computed once per input shape and kept.
-
-        The outputs are the same. Filters and architecture are not looked at again until `unmerge`.
+        It is the convolution itself while the architecture is its warm start's; for a given `input_size`, where that is smaller and
+        no slower, one dense matrix, which refuses other sizes; otherwise fixed matrices and filters, for all sizes that the operation
+        takes. Only buffers and ordinary real tensor code: it pickles, copies, autocasts, compiles and exports like any module. This
+        operation stays as it is, and what it learns later does not reach the module.
         """
-        self._merged = {}
-
-    def unmerge(self) -> None:
-        """Undo `merge`."""
-        self._merged = None
-
-    def _forward_merged(self, x: Tensor) -> Tensor:
-        assert self._merged is not None
-        if torch.is_grad_enabled() and (x.requires_grad or (self.training and self.weight.requires_grad)):
-            raise XDError(
-                "a merged operation while gradients are recorded",
-                "torch.no_grad() or torch.inference_mode() around it",
-                "with torch.no_grad(): model(x), or xdops.unmerge_(model) to train on",
-            )
-        key = (tuple(x.shape), x.dtype, x.device)
-        with torch.no_grad():
-            if key not in self._merged:
-                self._merged[key] = prepare_merged(self, x)
-            return self._merged[key](x)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "XDOperation":
-        """Plans and merged tensors are made again by the copy."""
-        twin = self.__class__.__new__(self.__class__)
-        memo[id(self)] = twin
-        for name, value in self.__dict__.items():
-            if name in ("_plans", "_merged", "_architecture"):
-                value = {} if isinstance(value, dict) else None
-            else:
-                value = copy.deepcopy(value, memo)
-            object.__setattr__(twin, name, value)
-        return twin
+        size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
+        return merged(self, size)
 
     def evaluate(self, x: Tensor, plan: str) -> Tensor:
         """The definition in complex arithmetic, with its K-matrices multiplied as `plan` says, "dense" or "staged": the oracle."""
@@ -264,19 +282,7 @@ class XDOperation(nn.Module):
 
     def architecture(self) -> tuple[tuple[str, nn.Parameter], ...]:
         """Every architecture parameter that is present, trained or fixed, with its name."""
-        if self._architecture is None:  # walking the modules takes as long as a small convolution
-            self._architecture = tuple((n, p) for n, p in self.named_parameters() if n.split(".")[0] in ARCHITECTURE)
-        return self._architecture
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "XDOperation":
-        """Parameters may be replaced when they move to another device or dtype."""
-        self._architecture, self._plans = None, {}
-        return super()._apply(fn, recurse)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ARCHITECTURE and "_architecture" in self.__dict__:
-            self._architecture = None
-        super().__setattr__(name, value)
+        return tuple((n, p) for n, p in self.named_parameters() if n.split(".")[0] in ARCHITECTURE)
 
     def arch_parameters(self) -> list[nn.Parameter]:
         """The architecture parameters that learn."""

@@ -48,6 +48,22 @@ class Source:
         return conv(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
 
+    def layer(self, weight: Tensor, bias: Tensor | None) -> nn.Module:
+        """The convolution itself, with copies of these parameters, which are fixed."""
+        convs: Any = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+        transposed: Any = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+        first, second = weight.shape[0], weight.shape[1] * self.groups
+        settings: dict[str, Any] = {"bias": False, "padding_mode": self.padding_mode, "device": "meta"}
+        settings |= {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        if self.transposed:
+            conv = transposed[self.dims - 1](first, second, weight.shape[2:], output_padding=self.output_padding, **settings)
+        else:
+            conv = convs[self.dims - 1](second, first, weight.shape[2:], **settings)
+        conv.weight = nn.Parameter(weight.detach().clone(), requires_grad=False)
+        conv.bias = None if bias is None else nn.Parameter(bias.detach().clone(), requires_grad=False)
+        return conv
+
+
 class Start:
     """The values that parameters started with, to tell at any time, by value, whether they are still the same."""
 

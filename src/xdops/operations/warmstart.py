@@ -74,6 +74,8 @@ def from_conv(
         source=None if boundary == "wrap" else Source.of(conv),
         plan=plan,
     )
+    for name in ("stride", "padding", "dilation", "output_padding", "transposed"):
+        setattr(op, name, getattr(conv, name))
     return op.to(conv.weight.device)
 
 

@@ -10,16 +10,104 @@ one.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from xdops.engine.build import dense_matrices
+from xdops.engine.costs import dense_matrix
+from xdops.engine.evaluation import Evaluation
+from xdops.engine.forms.form import Form
+from xdops.engine.passes import Maybe, compute
+from xdops.engine.plan import Plan
+from xdops.engine.planar import matmul, multiply, rotate
+from xdops.engine.rates import Rates
+from xdops.engine.workload import Workload
+
+#: Rows in one block of a causal operation: a block needs no column after its last row.
+CAUSAL_BLOCK = 128
+
+
+def plan(work: Workload, rates: Rates) -> Plan | None:
+    if work.complex_weight or (len(work.sizes) > 1 and (work.has_b or work.has_C)):
+        return None
+    passes = 3.0 if work.train else 1.0
+    build_passes = passes if work.train_arch else 1.0
+    dims = len(work.sizes)
+    triangle = 0.65 if work.causal and work.outputs[0] >= 2 * CAUSAL_BLOCK else 1.0
+    copies = (2 if work.has_C else 1) * (work.kernel[-1] + (1 if work.has_b else 0))
+    flops = seconds = 0.0
+    for n, d, m, r, k in zip(work.sizes, work.domain, work.inputs, work.outputs, work.kernel, strict=True):
+        build = (4.0 if dims == 1 else 8.0) * k * r * d * m * triangle
+        flops += build_passes * build
+        made = 3 * dense_matrix(n, max(work.depth), rates)
+        seconds += build_passes * (rates.product(build, m) + rates.traffic(6 * k * r * d) + made)
+    taps, spatial, parts = 1, list(work.inputs), 1
+    for i in range(dims - 1):
+        others = 1.0
+        for j, size in enumerate(spatial):
+            others *= size if j != i else 1
+        step = 4.0 * parts * work.kernel[i] * work.outputs[i] * work.inputs[i] * work.batch * work.c_in * taps * others
+        flops += passes * step
+        moved = 8 * work.kernel[i] * work.batch * work.c_in * taps * others
+        seconds += passes * (rates.product(step, min(work.outputs[i], work.inputs[i])) + rates.traffic(moved))
+        taps, parts = taps * work.kernel[i], 2
+        spatial[i] = work.outputs[i]
+    area = 1.0
+    for size in spatial:
+        area *= size
+    mix = 2.0 * parts * work.batch * (work.c_in / work.groups) * work.c_out * taps * copies * area
+    lead = work.c_in if dims == 1 else work.c_out
+    last = 2.0 * parts * copies * work.outputs[-1] * work.batch * lead * area * triangle
+    flops += passes * (mix + last)
+    seconds += passes * rates.product(mix, min(work.c_in / work.groups * taps, work.c_out))
+    seconds += passes * rates.product(last, min(work.outputs[-1], work.inputs[-1]))
+    widest = copies * work.batch * max(work.c_in, work.c_out) * taps * area
+    seconds += passes * rates.traffic(4 * parts * widest) + 40 * rates.call
+    causal, few = "causal: every tap's matrix is masked to the past", "few taps, many channels for the size: no filters over the grid"
+    return Plan("taps", (), flops, 4 * parts * widest, seconds, causal if work.causal else few)
+
+
+def evaluate(e: Evaluation, plan: Plan) -> Tensor:
+    """A matrix per tap, made from dense K, L and M."""
+    keys = [(name, i) for name in "KLM" for i in range(e.dims)]
+    dense = dense_matrices([*e.K, *e.L, *e.M], [e.part(*key) for key in keys])
+    tensors = [t.to(e.dtype) for t in dense]
+    K, L, M = tensors[: e.dims], tensors[e.dims : 2 * e.dims], tensors[2 * e.dims :]
+    if e.dims > 1:
+        nested = [tap_matrices(*triple) for triple in zip(K, L, M, strict=True)]
+        return apply_taps(e.input, e.filters, nested, e.groups)
+    w, spectra = all_taps(e, L[0])
+    return compute(_Taps(e.groups, Reach(e.where.rows[0], e.causal, CAUSAL_BLOCK)), e.input, w, K[0], spectra, M[0])
+
+
+def plain(e: Evaluation) -> Tensor:
+    """One dimension in differentiable steps."""
+    K, L, M = (t.to(e.dtype) for t in dense_matrices([*e.K, *e.L, *e.M], [e.part(name, 0) for name in "KLM"]))
+    w, spectra = all_taps(e, L)
+    return _Taps(e.groups, Reach(e.where.rows[0], e.causal, CAUSAL_BLOCK)).plain((e.input, w, K, spectra, M))
+
+
+FORM = Form("taps", plan, evaluate)
+
+
+def all_taps(e: Evaluation, L: Tensor) -> tuple[Tensor, Tensor]:
+    """Filters and columns of L in one dimension: b is one tap more, and complex gates double the taps."""
+    w, b, C = e.filters, e.b, e.C
+    if b is not None:
+        L = torch.cat((L, b[..., None].to(L.dtype)), dim=2)
+        w = torch.cat((w, torch.ones_like(w[..., :1])), dim=2)
+    if C is not None:  # Re(C z) = Re C Re z - Im C Im z, and Im z = Re(-i z)
+        gates = C.flatten(1, 2)[..., None]
+        L = torch.cat((L, -rotate(L)), dim=2)
+        w = torch.cat((gates[0] * w, -gates[1] * w), dim=2)
+    return w, L
+
 
 def tap_matrices(K: Tensor, L: Tensor, M: Tensor) -> Tensor:
     """(2, k, r, m): K diag(L[:, j]) M for every tap j, from planar K (2, r, n), L (2, n, k), M (2, n, m)."""
-    real, imaginary = _scaled(K, L)
-    return torch.stack((_product(real, M[0]) - _product(imaginary, M[1]), _product(real, M[1]) + _product(imaginary, M[0])))
+    scaled = multiply(K[:, None], L.mT[:, :, None])  # (2, k, r, n)
+    return matmul(scaled.flatten(1, 2), M).unflatten(1, scaled.shape[1:3])
 
 
 @dataclass(frozen=True)
@@ -46,74 +134,69 @@ class Reach:
         return A
 
 
-class Taps(torch.autograd.Function):
+@dataclass(frozen=True)
+class _Taps:
     """One dimension: x (batch, c_in, m), w (c_out, c_in/g, k), planar K (2, r, n), L (2, n, k), M (2, n, m) -> (batch, c_out, r).
 
     Per block of rows: A = [Re, -Im](K diag L) times the stacked parts of M, masked; z = A x; y = w z. A causal block needs no
     column after its last row, which saves a third of the work on long sequences.
     """
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, K: Tensor, L: Tensor, M: Tensor, groups: int, reach: Reach) -> Tensor:
+    groups: int
+    reach: Reach
+
+    def forward(self, tensors: Sequence[Maybe], keep: bool) -> tuple[Tensor, list[Tensor]]:
+        x, w, K, L, M = (t for t in tensors if t is not None)
         batch, c_in, m = x.shape
         k = L.shape[2]
-        mixing = w.reshape(groups, w.shape[0] // groups, -1)
+        mixing = w.reshape(self.groups, w.shape[0] // self.groups, -1)
         y = x.new_empty(batch, w.shape[0], K.shape[1])
         kept = []
-        for part, seen in reach.blocks(m):
+        for part, seen in self.reach.blocks(m):
             r = part.stop - part.start
-            A = reach.mask_(made(K, L, M, part, seen), part)
-            z = (x[:, :, :seen].reshape(batch * c_in, seen) @ A.view(k * r, seen).t()).view(batch, groups, -1, r)
+            A = self.reach.mask_(made(K, L, M, part, seen), part)
+            z = (x[:, :, :seen].reshape(batch * c_in, seen) @ A.view(k * r, seen).t()).view(batch, self.groups, -1, r)
             y[:, :, part] = (mixing @ z).view(batch, -1, r)
             kept += [A, z]
-        ctx.groups, ctx.reach = groups, reach
-        ctx.save_for_backward(x, w, K, L, M, *(kept if any(ctx.needs_input_grad) else []))
-        return y
+        return y, kept if keep else []
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, w, K, L, M, *kept = ctx.saved_tensors
-        need = ctx.needs_input_grad
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: differentiate the plain formula
-            inputs = [t for t, wanted in zip((x, w, K, L, M), need, strict=False) if wanted]
-            given = iter(torch.autograd.grad(plain_taps(x, w, K, L, M, ctx.groups, ctx.reach), inputs, grads[0], create_graph=True))
-            return (*(next(given) if wanted else None for wanted in need[:5]), None, None)
+    def backward(self, g: Tensor, tensors: Sequence[Maybe], kept: Sequence[Tensor], needs: Sequence[bool]) -> list[Maybe]:
+        x, w, K, L, M = (t for t in tensors if t is not None)
         batch, c_in, m = x.shape
         n, k = L.shape[1:]
-        stacked, mixing = M.reshape(2 * n, m), w.reshape(ctx.groups, w.shape[0] // ctx.groups, -1)
+        stacked, mixing = M.reshape(2 * n, m), w.reshape(self.groups, w.shape[0] // self.groups, -1)
         grad_x, grad_w = torch.zeros_like(x), torch.zeros_like(mixing)
         grad_K, grad_L, grad_M = torch.empty_like(K), torch.zeros_like(L), torch.zeros_like(M).view(2 * n, m)
-        for index, (part, seen) in enumerate(ctx.reach.blocks(m)):
+        for index, (part, seen) in enumerate(self.reach.blocks(m)):
             A, z = kept[2 * index : 2 * index + 2]
             r = part.stop - part.start
-            g = grads[0][:, :, part].reshape(batch, ctx.groups, -1, r)
-            grad_w += (g @ z.mT).sum(0)
-            grad_z = (mixing.mT @ g).view(batch * c_in, k * r)
-            if need[0]:
+            grad_y = g[:, :, part].reshape(batch, self.groups, -1, r)
+            grad_w += (grad_y @ z.mT).sum(0)
+            grad_z = (mixing.mT @ grad_y).view(batch * c_in, k * r)
+            if needs[0]:
                 grad_x[:, :, :seen] += (grad_z @ A.view(k * r, seen)).view(batch, c_in, seen)
-            if any(need[2:5]):
+            if any(needs[2:5]):
                 grad_A = (grad_z.t() @ x[:, :, :seen].reshape(batch * c_in, seen)).view(k, r, seen)
-                flat = ctx.reach.mask_(grad_A, part).view(k * r, seen)
-                if need[4]:
+                flat = self.reach.mask_(grad_A, part).view(k * r, seen)
+                if needs[4]:
                     grad_M[:, :seen].addmm_(_signed(K[:, part], L).t(), flat)
                 signed = (flat @ stacked[:, :seen].t()).view(k, r, 2, n)
                 _unsigned(signed, K[:, part], L, grad_K[:, part], grad_L)
-        wanted = (grad_x, grad_w.view_as(w), grad_K, grad_L, grad_M.view_as(M))
-        return (*(t if needed else None for t, needed in zip(wanted, need, strict=False)), None, None)
+        grads = (grad_x, grad_w.view_as(w), grad_K, grad_L, grad_M.view_as(M))
+        return [grad if need else None for grad, need in zip(grads, needs, strict=True)]
+
+    def plain(self, tensors: Sequence[Maybe]) -> Tensor:
+        x, w, K, L, M = (t for t in tensors if t is not None)
+        A = tap_matrices(K, L, M)[0]
+        if self.reach.ahead is not None:
+            A = A * causal_mask(self.reach.rows, range(A.shape[2]), self.reach.ahead, A)
+        return apply_real_taps(x, w, A, self.groups)
 
 
 def made(K: Tensor, L: Tensor, M: Tensor, part: slice, seen: int) -> Tensor:
     """(k, rows of the part, seen): the matrices of one block, not masked yet."""
     A = _signed(K[:, part], L) @ M[:, :, :seen].reshape(-1, seen)
     return A.view(L.shape[2], part.stop - part.start, seen)
-
-
-def plain_taps(x: Tensor, w: Tensor, K: Tensor, L: Tensor, M: Tensor, groups: int, reach: Reach) -> Tensor:
-    """The same in differentiable steps."""
-    A = tap_matrices(K, L, M)[0]
-    if reach.ahead is not None:
-        A = A * causal_mask(reach.rows, range(A.shape[2]), reach.ahead, A)
-    return apply_real_taps(x, w, A, groups)
 
 
 def _unsigned(signed: Tensor, K: Tensor, L: Tensor, grad_K: Tensor, grad_L: Tensor) -> None:
@@ -134,17 +217,6 @@ def _signed(K: Tensor, L: Tensor) -> Tensor:
     torch.mul(K[0], taps[0], out=out[:, :, 0]).addcmul_(K[1], taps[1], value=-1)
     torch.mul(K[0], taps[1], out=out[:, :, 1]).addcmul_(K[1], taps[0]).neg_()
     return out.view(k * r, 2 * n)
-
-
-def _scaled(K: Tensor, L: Tensor) -> tuple[Tensor, Tensor]:
-    """K diag(L[:, j]) as real and imaginary parts (k, r, n)."""
-    taps = L.mT[:, :, None, :]  # (2, k, 1, n)
-    return K[0] * taps[0] - K[1] * taps[1], K[0] * taps[1] + K[1] * taps[0]
-
-
-def _product(stack: Tensor, matrix: Tensor) -> Tensor:
-    k, r, n = stack.shape
-    return (stack.reshape(k * r, n) @ matrix).view(k, r, -1)
 
 
 def causal_mask(rows: range, columns: range, ahead: int, like: Tensor) -> Tensor:

@@ -1,0 +1,89 @@
+"""What the parts of an evaluation cost, by count: products at the machine's rate, memory traffic, calls."""
+
+from collections.abc import Sequence
+
+from xdops.engine.build import group_sizes
+from xdops.engine.mixing import CHUNK
+from xdops.engine.rates import Rates
+from xdops.engine.transforms import FEW_COLUMNS
+from xdops.engine.workload import Workload
+from xdops.matrices.radices import prime_factors
+
+#: Per dimension how the radices are cut into groups; None for a dense matrix.
+Grouping = Sequence[tuple[int, ...] | None]
+
+#: Flops and seconds.
+Cost = tuple[float, float]
+
+
+def passes(work: Workload) -> float:
+    """Forward alone, or with the gradient of the input, or also with those of the matrices."""
+    return (3.0 if work.train_arch else 2.0) if work.train else 1.0
+
+
+def transforms(work: Workload, grouping: Grouping, rates: Rates) -> tuple[float, float, float]:
+    """Flops and seconds of M and K along all dimensions, and the most numbers between two of them."""
+    flops = seconds = most = 0.0
+    times = passes(work)
+    for lengths, c, depth in ((work.inputs, work.c_in, work.depth[2]), (work.outputs, work.c_out, work.depth[0])):
+        for i in range(len(work.domain) - 1, -1, -1):
+            # Both ways cost the same: from the last dimension to the first into the domain, and back.
+            n, short, cut = work.domain[i], lengths[i], grouping[i]
+            others = 1.0
+            for j, size in enumerate(work.domain):
+                if j != i:
+                    others *= size if j > i else lengths[j]
+            columns = work.batch * c * others
+            real = i == len(work.domain) - 1
+            if cut is None:
+                step = (4.0 if real else 8.0) * n * short * columns
+                flops += times * step
+                seconds += times * (rates.product(step, min(short, n)) + rates.traffic(2 * n * columns)) + 6 * rates.call
+                if short < FEW_COLUMNS:  # written as rows and turned around, which moves single numbers
+                    seconds += rates.traffic((10 if real else 20) * short * columns)
+                most = max(most, 4 * n * columns)
+            else:
+                sizes = group_sizes(work.radices[i] or (), cut)
+                stages = len(sizes) + (depth - 1) * (len(sizes) - 1)
+                per_stage = 8.0 * n * columns * sum(sizes) / len(sizes)
+                step = per_stage * (stages - (0.5 if real else 0))
+                flops += times * step
+                seconds += times * (rates.product(step, min(sizes)) + rates.traffic(4 * n * columns * (stages + 1)))
+                seconds += 8 * stages * rates.call * (1 + (sizes[0] if len(sizes) > 2 else 0))
+                most = max(most, 8 * n * columns)
+    return flops, seconds, most
+
+
+def mixing(work: Workload, rates: Rates) -> Cost:
+    """Mixing channels with filters over the grid."""
+    times, pairs = passes(work), work.c_out * work.c_in / work.groups
+    products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * pairs
+    filters = 2 * times * 4.0 * work.points * pairs * work.kernel[0] * (2 if work.complex_weight or len(work.sizes) > 1 else 1)
+    small = 1 / (1 / max(1, work.batch) + work.groups / work.c_in + work.groups / work.c_out)
+    seconds = rates.product(products, 2 * small) + rates.product(filters, 2 * work.kernel[0])
+    return products + filters, seconds + 2 * times * rates.traffic(2 * work.points * pairs) + 30 * rates.call
+
+
+def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
+    """The same tap by tap: a product as large as that with filters for every tap of the second dimension, but no filters."""
+    if len(work.sizes) != 2 or work.groups > 1 or work.has_b or work.has_C or work.complex_weight:
+        return None
+    times, taps = passes(work), work.kernel[1]
+    products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * work.c_out * work.c_in * taps
+    mixed = 2.0 * work.points * work.batch * work.c_out * taps
+    calls = (8 + 4 * taps) * times * (1 + mixed // CHUNK)
+    smallest = 2 * min(work.c_in, work.c_out)
+    return products, rates.product(products, smallest) + times * rates.traffic(3 * mixed) + calls * rates.call
+
+
+def building(work: Workload, grouping: Grouping, rates: Rates) -> float:
+    """Seconds to merge K and M of all dimensions that are not grouped, in all passes."""
+    times = (3.0 if work.train else 1.0) if work.train_arch else 1.0
+    dense = [n for n, cut in zip(work.sizes, grouping, strict=True) if cut is None]
+    return times * sum(dense_matrix(n, depth, rates) for n in dense for depth in (work.depth[0], work.depth[2]))
+
+
+def dense_matrix(n: int, depth: int, rates: Rates) -> float:
+    """Seconds to merge a K-matrix of this depth into one dense matrix."""
+    factors = len(prime_factors(n))
+    return depth * (factors * 6 * rates.call + rates.traffic(12 * n * n)) + (depth - 1) * rates.product(8.0 * n**3, n)

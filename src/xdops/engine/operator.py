@@ -1,0 +1,211 @@
+"""The evaluation as operators of torch, for compilers, exporters and function transforms, which see through nothing else.
+
+`xdops::evaluate` is planned inside, where shapes are numbers: a compiler sees one node, whatever the form, and any batch size. Its
+backward pass is an operator as well, `xdops::evaluate_backward`, which evaluates again and goes back; gradients of gradients
+differentiate the plain formula. In eager mode the same evaluation runs without operators, which saves its second forward pass.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from xdops.engine.description import Description
+from xdops.engine.evaluate import evaluate
+from xdops.engine.evaluation import Evaluation, Operands
+from xdops.engine.forms import definition, taps
+from xdops.engine.passes import Maybe
+from xdops.engine.plan import Plan
+
+
+def is_traced(x: Tensor) -> bool:
+    """Whether somebody looks on who only understands operators: a compiler, an exporter, vmap or grad, a tensor without numbers."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or x.device.type == "meta"
+    )
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """Inside an operator autograd is switched off, thread-wide; in this context it records."""
+    keys = (torch._C.DispatchKey.AutogradFunctionality, torch._C.DispatchKey.AutogradOther)
+    before = [torch._C._dispatch_tls_is_dispatch_key_excluded(key) for key in keys]
+    try:
+        for key in keys:
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+        with torch.enable_grad():
+            yield
+    finally:
+        for key, excluded in zip(keys, before, strict=True):
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)
+
+
+@torch.library.custom_op("xdops::evaluate", mutates_args=())
+def operator(
+    x: Tensor,
+    weight: Tensor,
+    b: Tensor | None,
+    C: Tensor | None,
+    values: Sequence[Tensor],
+    columns: Sequence[Tensor],
+    description: str,
+    dtype: torch.dtype,
+) -> Tensor:
+    y = evaluate(Description.decode(description), Operands(weight, b, C, list(values), list(columns)), x, dtype)
+    return y.contiguous()
+
+
+@operator.register_fake
+def _(
+    x: Tensor,
+    weight: Tensor,
+    b: Tensor | None,
+    C: Tensor | None,
+    values: Sequence[Tensor],
+    columns: Sequence[Tensor],
+    description: str,
+    dtype: torch.dtype,
+) -> Tensor:
+    known = Description.decode(description)
+    outputs = [line.out(m) for line, m in zip(known.lines, x.shape[2:], strict=True)]
+    return x.new_empty((x.shape[0], known.channels(weight.shape)[1], *outputs), dtype=dtype)
+
+
+@torch.library.custom_op("xdops::evaluate_backward", mutates_args=())
+def backward_operator(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    b: Tensor | None,
+    C: Tensor | None,
+    values: Sequence[Tensor],
+    columns: Sequence[Tensor],
+    description: str,
+    dtype: torch.dtype,
+    needs: Sequence[bool],
+) -> list[Tensor]:
+    """The gradients that are needed of (x, weight, b, C, *values), in this order."""
+    with _recording():
+        tensors = [
+            t if t is None else t.detach().requires_grad_(need)
+            for t, need in zip((x, weight, b, C, *values), needs, strict=True)
+        ]
+        y = _evaluate(Description.decode(description), tensors, columns, dtype)
+        wanted = [t for t in tensors if t is not None and t.requires_grad]
+        return [t.clone() for t in torch.autograd.grad(y, wanted, g.to(y.dtype))]
+
+
+@backward_operator.register_fake
+def _(
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    b: Tensor | None,
+    C: Tensor | None,
+    values: Sequence[Tensor],
+    columns: Sequence[Tensor],
+    description: str,
+    dtype: torch.dtype,
+    needs: Sequence[bool],
+) -> list[Tensor]:
+    pairs = zip((x, weight, b, C, *values), needs, strict=True)
+    return [t.new_empty(t.shape) for t, need in pairs if need and t is not None]
+
+
+def _evaluate(description: Description, tensors: Sequence[Maybe], columns: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    x, weight, b, C, *values = tensors
+    assert x is not None
+    assert weight is not None
+    return evaluate(description, Operands(weight, b, C, [v for v in values if v is not None], list(columns)), x, dtype)
+
+
+def _plain(description: Description, tensors: Sequence[Maybe], columns: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    """The same by the formula as it stands, in steps that can be differentiated as often as one likes."""
+    x, weight, b, C, *values = tensors
+    assert x is not None
+    assert weight is not None
+    e = Evaluation(description, Operands(weight, b, C, [v for v in values if v is not None], list(columns)), x, dtype)
+    if description.causal is None:
+        return definition.evaluate(e, Plan("definition"))
+    return taps.plain(e)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, b, C, values, columns, ctx.description, ctx.dtype = inputs
+    ctx.columns = len(columns)
+    ctx.save_for_backward(x, weight, b, C, *columns, *values)
+
+
+def _backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    x, weight, b, C, *rest = ctx.saved_tensors
+    columns, values = rest[: ctx.columns], rest[ctx.columns :]
+    need_x, need_w, need_b, need_C, need_values, *_ = ctx.needs_input_grad
+    needs = [need_x, need_w, need_b, need_C, *need_values]
+    found = iter(backward_operator(g, x, weight, b, C, values, columns, ctx.description, ctx.dtype, needs))
+    grads = [next(found) if need else None for need in needs]
+    return *grads[:4], grads[4:], [None] * len(columns), None, None
+
+
+operator.register_autograd(_backward, setup_context=_setup)
+
+
+def _setup_twice(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    g, x, weight, b, C, values, columns, ctx.description, ctx.dtype, ctx.needs = inputs
+    ctx.columns = len(columns)
+    ctx.save_for_backward(g, x, weight, b, C, *columns, *values)
+
+
+def _backward_twice(ctx: Any, grads: list[Maybe]) -> tuple[Any, ...]:
+    """From gradients of the gradients to those of (g, x, weight, b, C, values)."""
+    g, x, weight, b, C, *rest = ctx.saved_tensors
+    columns, values = rest[: ctx.columns], rest[ctx.columns :]
+    description = Description.decode(ctx.description)
+    tensors: list[Maybe] = [x, weight, b, C, *values]
+    chosen = [i for i, need in enumerate(ctx.needs) if need]
+
+    def gradients(g: Tensor, *wanted: Tensor) -> tuple[Tensor, ...]:
+        def plain(*wanted: Tensor) -> Tensor:
+            placed = list(tensors)
+            for i, t in zip(chosen, wanted, strict=True):
+                placed[i] = t
+            return _plain(description, placed, columns, ctx.dtype)
+
+        found: tuple[Tensor, ...] = torch.func.vjp(plain, *wanted)[1](g)
+        return found
+
+    given = [torch.zeros_like(t) if grad is None else grad for grad, t in zip(grads, (tensors[i] for i in chosen), strict=True)]
+    _, back = torch.func.vjp(gradients, g, *(tensors[i] for i in chosen))
+    grad_g, *found = back(tuple(given))
+    out: list[Maybe] = [None] * len(tensors)
+    for i, t in zip(chosen, found, strict=True):
+        out[i] = t
+    return grad_g, *out[:4], out[4:], [None] * len(columns), None, None, None
+
+
+backward_operator.register_autograd(_backward_twice, setup_context=_setup_twice)
+
+
+def _one_by_one(run: Callable[..., Any]) -> Callable[..., Any]:
+    """vmap by a loop over the examples."""
+
+    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        def at(arg: Any, dim: Any, i: int) -> Any:
+            if isinstance(arg, list | tuple) and isinstance(dim, list | tuple):
+                return [at(a, d, i) for a, d in zip(arg, dim, strict=True)]
+            return arg if dim is None or not isinstance(arg, Tensor) else arg.select(dim, i)
+
+        results = [run(*(at(a, d, i) for a, d in zip(args, in_dims, strict=True))) for i in range(info.batch_size)]
+        if isinstance(results[0], Tensor):
+            return torch.stack(results), 0
+        return [torch.stack(column) for column in zip(*results, strict=True)], [0] * len(results[0])
+
+    return rule
+
+
+operator.register_vmap(_one_by_one(operator))
+backward_operator.register_vmap(_one_by_one(backward_operator))
