@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from xdops.bench import layers, sweep
-from xdops.bench.counts import causal_counts, conv_flops, counts, training_problem
+from xdops.bench.counts import causal_counts, conv_flops, counts, training_workload
 from xdops.bench.layers import Layer
 from xdops.bench.memory import peak_memory
 from xdops.bench.summary import TARGETS, geometric_mean, summarise
@@ -110,11 +110,11 @@ def test_growth_compares_time_per_point_of_the_longest_and_the_shortest_layer(mo
 
 def test_operation_counts_are_those_of_the_formulas():
     wave, _, music = SMALL
-    assert conv_flops(training_problem(wave)) == 3 * 2 * 2 * 3 * 4 * 12 * 9
+    assert conv_flops(training_workload(wave)) == 3 * 2 * 2 * 3 * 4 * 12 * 9
     whole = counts(wave, "spectral")
     assert 0 < whole.matrices < whole.plan
     assert whole.fewest <= whole.plan
-    causal, p = causal_counts(music, "taps"), training_problem(music)
+    causal, p = causal_counts(music, "taps"), training_workload(music)
     n, k, r, m = p.sizes[0], 2, p.outputs[0], p.inputs[0]
     assert causal.build == pytest.approx(3 * 4 * k * r * n * m)
     assert causal.apply == pytest.approx(3 * 2 * k * r * m * 3)

@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 from xdops import XDOperation
-from xdops.engine import chains, mixing, tapmixing
-from xdops.engine import workspace as scratch
-from xdops.engine.forms import spectral
-from xdops.engine.plan import PLANNERS, Plan, make_plan, possible_plans
+from xdops.engine import chains, mixing, spectrum, tapmixing
+from xdops.engine.forms import FORMS
+from xdops.engine.plan import Plan
+from xdops.engine.planner import make_plan, possible_plans
+from xdops.engine.workspace import workspace
 from xdops.operations import release_scratch
 from xdops.operations.catalogue.fourier import SpectralConv, from_spectral_conv
-from xdops.operations.evaluate import problem
 
-FORMS = [name for name in PLANNERS if name not in ("source", "definition")]
+ALL = [name for name in FORMS if name != "source"]
 
 CASES = {
     "1d": lambda: (nn.Conv1d(2, 3, 3, padding=1), (12,)),
@@ -71,7 +71,7 @@ def test_every_form_agrees_with_the_staged_definition_in_values_and_gradients(ca
     op = moved(conv, size, **options)
     x = torch.randn(3, op.in_channels, *size, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")
-    forms = [form for form in possible_plans(problem(op, x, as_source=False)) if form in FORMS]
+    forms = [form for form in possible_plans(op.workload(x)) if form in ALL]
     assert "spectral" in forms
     for form in forms:
         assert_same(values_and_gradients(op, x, form), expected)
@@ -98,8 +98,8 @@ def test_working_in_chunks_of_points_and_parts_of_the_batch_changes_nothing(monk
     for whole, chunk, part, keep in itertools.product((0, 1 << 22), (1, 200), (1, 400, 1 << 20), (0, 1 << 24)):
         monkeypatch.setattr(mixing, "WHOLE", whole)
         monkeypatch.setattr(mixing, "CHUNK", chunk)
-        monkeypatch.setattr(spectral, "PART", part)
-        monkeypatch.setattr(spectral, "KEEP", keep)
+        monkeypatch.setattr(spectrum, "PART", part)
+        monkeypatch.setattr(spectrum, "KEEP", keep)
         assert_same(values_and_gradients(op, x, form), expected)
 
 
@@ -109,10 +109,10 @@ def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, froz
     op = moved(nn.Conv2d(2, 3, (3, 2), padding=1, padding_mode="circular"), (12, 8), depth=(1, 2, 1))
     op.freeze(*frozen)
     x = torch.randn(3, 2, 12, 8, dtype=torch.float64)
-    plan = dataclasses.replace(make_plan(problem(op, x, as_source=False), form), by_tap=True)
+    plan = dataclasses.replace(make_plan(op.workload(x), form), by_tap=True)
     for chunk, keep in itertools.product((1, 1000, 1 << 20), (0, 1 << 24)):
         monkeypatch.setattr(tapmixing, "CHUNK", chunk)
-        monkeypatch.setattr(spectral, "KEEP", keep)
+        monkeypatch.setattr(spectrum, "KEEP", keep)
         given, expected = (values_and_gradients(op, x, way) for way in (plan, "staged"))
         assert_same(given, expected)
 
@@ -178,16 +178,14 @@ def test_complex_filters_agree_with_the_staged_definition_in_every_form(size: tu
     op = with_complex_filters(size, modes, depth)
     x = torch.randn(3, 2, *size, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")
-    forms = [form for form in possible_plans(problem(op, x, as_source=False)) if form in FORMS]
+    forms = [form for form in possible_plans(op.workload(x)) if form in ALL]
     assert "spectral" in forms
     assert "taps" not in forms
     for form in forms:
         assert_same(values_and_gradients(op, x, form), expected)
     op.plan = "auto"
     assert op.plan_for(x).form in forms
-    op.merge()
-    with torch.no_grad():
-        assert_same([op(x)], expected[:1])
+    assert_same([op.merged()(x)], expected[:1])
 
 
 @pytest.mark.parametrize(("size", "modes"), [((12,), (3,)), ((6, 4), (2, 2))])
@@ -205,7 +203,7 @@ def test_complex_filters_may_be_chunked_and_have_second_derivatives(monkeypatch,
     assert_same(list(gradients(op)), list(gradients(lambda x: op.evaluate(x, "staged"))))
     monkeypatch.setattr(mixing, "WHOLE", 0)
     monkeypatch.setattr(mixing, "CHUNK", 1)
-    monkeypatch.setattr(spectral, "KEEP", 0)
+    monkeypatch.setattr(spectrum, "KEEP", 0)
     assert_same(values_and_gradients(op, x, "spectral"), expected)
 
 
@@ -214,20 +212,20 @@ def test_chains_rotate_digits_through_memory_without_changing_the_matrix():
     stages = [torch.randn(2, *[d for i, d in enumerate((3, 2, 2)) if i != digit], r, r).double()
               for digit in layout.sequence for r in [(3, 2, 2)[digit]]]  # fmt: skip
     dense = torch.complex(*chains.dense_chain(layout, stages).unbind())
-    chain = chains.Chain(layout, stages)
+    chain = chains.Chain(layout, stages, workspace())
     x = torch.randn(5, 12, dtype=torch.float64)
-    given = chain.enter(x, "test").clone()
+    given = chain.enter(x)
     expected = dense @ x.t().to(dense.dtype)
     torch.testing.assert_close(torch.complex(given[0], given[1]), expected)
 
 
 def test_working_memory_can_be_given_back_at_any_time():
     op = moved(nn.Conv1d(2, 2, 3, padding=1), (16,))
-    x = torch.randn(2, 2, 16, dtype=torch.float64)
+    x = torch.randn(200, 2, 16, dtype=torch.float64)
     expected = values_and_gradients(op, x, "spectral")
-    assert scratch._buffers.by_role
+    assert workspace().buffers
     release_scratch()
-    assert not scratch._buffers.by_role
+    assert not workspace().buffers
     assert_same(values_and_gradients(op, x, "spectral"), expected)
 
 

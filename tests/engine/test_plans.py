@@ -9,9 +9,10 @@ from torch import nn
 
 import xdops
 from xdops import XDError, XDOperation
-from xdops.engine import plan as planning
-from xdops.engine.plan import Rates, make_plan, possible_plans
-from xdops.operations.evaluate import problem
+from xdops.engine.plan import Plan
+from xdops.engine.planner import make_plan, possible_plans
+from xdops.engine.rates import Rates, calibrate, rates, set_rates
+from xdops.operations.merged import DenseOperator
 
 
 def conv_and_operation(**options: object) -> tuple[nn.Module, XDOperation, torch.Tensor]:
@@ -21,16 +22,16 @@ def conv_and_operation(**options: object) -> tuple[nn.Module, XDOperation, torch
 
 @pytest.fixture
 def own_rates():
-    before = planning.rates()
+    before = rates()
     yield
-    planning.set_rates(before)
+    set_rates(before)
 
 
 def test_a_plan_is_immutable_hashable_cached_and_says_what_it_costs_and_why():
     _, op, x = conv_and_operation()
     plan = op.plan_for(x)
     assert op.plan_for(torch.randn_like(x)) is plan
-    assert len({plan, make_plan(problem(op, x, as_source=False))}) == 1
+    assert len({plan, make_plan(op.workload(x))}) == 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.form = "taps"
     assert plan.flops > 0
@@ -41,7 +42,7 @@ def test_a_plan_is_immutable_hashable_cached_and_says_what_it_costs_and_why():
 
 def test_auto_takes_the_form_that_the_model_finds_cheapest(own_rates):
     _, op, x = conv_and_operation()
-    asked = problem(op, x, as_source=False)
+    asked = op.workload(x)
     plans = [make_plan(asked, name) for name in possible_plans(asked)]
     assert make_plan(asked).seconds == min(p.seconds for p in plans)
     conv = nn.Conv1d(8, 8, 17, padding=8, padding_mode="circular")
@@ -56,18 +57,18 @@ def test_auto_takes_the_form_that_the_model_finds_cheapest(own_rates):
 def test_a_plan_can_be_named_or_given_and_a_wrong_name_lists_the_right_ones():
     conv, op, x = conv_and_operation(plan="taps")
     assert op.plan_for(x).form == "taps"
-    op.plan = make_plan(problem(op, x, as_source=False), "spectral")
+    op.plan = make_plan(op.workload(x), "spectral")
     torch.testing.assert_close(op(x), conv(x), rtol=1e-5, atol=1e-5)
     op.plan = "spectrul"
     with pytest.raises(XDError, match="spectral"):
         op(x)
     with pytest.raises(XDError, match="source"):
-        make_plan(problem(op, x, as_source=False), "source")
+        make_plan(op.workload(x), "source")
 
 
 def test_calibration_measures_rates_that_later_plans_use(own_rates):
-    measured = planning.calibrate(seconds=0.1)
-    assert planning.rates() is measured
+    measured = calibrate(seconds=0.1)
+    assert rates() is measured
     assert measured.gemm > 1e8
     assert measured.memory > 1e7
     slow = make_plan_with(Rates(gemm=1e9))
@@ -75,8 +76,8 @@ def test_calibration_measures_rates_that_later_plans_use(own_rates):
     assert slow.seconds > fast.seconds
 
 
-def make_plan_with(rates: Rates) -> planning.Plan:
-    planning.set_rates(rates)
+def make_plan_with(slower: Rates) -> Plan:
+    set_rates(slower)
     _, op, x = conv_and_operation()
     return op.plan_for(x)
 
@@ -142,10 +143,9 @@ def test_a_merged_operation_computes_the_same_for_every_input_shape(form: str, b
             p.add_(0.1 * torch.randn_like(p))
         inputs = [torch.randn(2, 3, 24), torch.randn(5, 3, 24), torch.randn(2, 3, 20)]
         expected = [op(x) for x in inputs]
-        op.merge()
-        for _ in range(2):
-            for x, y in zip(inputs, expected, strict=True):
-                torch.testing.assert_close(op(x), y, rtol=1e-5, atol=1e-5)
+    merged = op.merged()
+    for x, y in zip(inputs, expected, strict=True):
+        torch.testing.assert_close(merged(x), y, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["joined", "spectral"])
@@ -157,30 +157,20 @@ def test_a_merged_operation_of_several_dimensions_computes_the_same_however_chan
         x = torch.randn(1, 16, 15, 11)
         assert op.plan_for(x).by_tap == (form == "spectral")
         expected = op(x)
-        op.merge()
-        torch.testing.assert_close(op(x), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(op.merged()(x), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_small_merged_operation_becomes_one_matrix():
+def test_a_small_operation_of_one_size_becomes_one_matrix_which_refuses_other_sizes():
     op = XDOperation.from_conv(nn.Conv1d(8, 8, 4), 4, b="trained", C="trained")
     with torch.no_grad():
         for _, p in op.architecture():
             p.add_(0.1 * torch.randn_like(p))
-        x = torch.randn(1, 8, 4)
-        expected = op(x)
-        op.merge()
-        torch.testing.assert_close(op(x), expected, rtol=1e-5, atol=1e-5)
-        (prepared,) = op._merged.values()
-        assert "_dense_operator" in prepared.__qualname__
-
-
-def test_training_a_merged_operation_is_refused():
-    _, op, x = conv_and_operation()
-    op.merge()
-    with pytest.raises(XDError, match="unmerge_"):
-        op(x)
-    op.unmerge()
-    op(x).sum().backward()
+    merged = op.merged(4)
+    assert isinstance(merged, DenseOperator)
+    x = torch.randn(3, 8, 4)
+    torch.testing.assert_close(merged(x), op(x).detach(), rtol=1e-5, atol=1e-5)
+    with pytest.raises(XDError, match="8, 4"):
+        merged(torch.randn(3, 8, 5))
 
 
 def converted() -> tuple[nn.Module, torch.Tensor]:

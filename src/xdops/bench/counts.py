@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from xdops.bench.layers import Layer
-from xdops.engine.plan import Problem, make_plan, possible_plans
+from xdops.engine.planner import make_plan, possible_plans
+from xdops.engine.workload import Workload
 from xdops.operations import from_conv
-from xdops.operations.evaluate import problem
 
 #: So many channel groups that no two channels mix: what is left of a count are the products with K, L and M.
 NO_MIXING = 10**15
@@ -40,26 +40,28 @@ class CausalCounts:
         return (self.build + self.apply + self.mix) / self.conv
 
 
-def training_problem(layer: Layer) -> Problem:
-    return problem(from_conv(layer.conv(), layer.size, causal=layer.causal), layer.input(), as_source=False)
+def training_workload(layer: Layer) -> Workload:
+    return from_conv(layer.conv(), layer.size, causal=layer.causal).workload(layer.input())
 
 
-def conv_flops(p: Problem) -> float:
+def conv_flops(work: Workload) -> float:
     """2 batch c_out c_in/g k... r..., three times: output, gradient of the input, gradient of the filters."""
-    return make_plan(replace(p, source=True), "source").flops
+    return make_plan(replace(work, source=True), "source").flops
 
 
 def counts(layer: Layer, form: str) -> Counts:
-    p = training_problem(layer)
-    flops = {name: make_plan(p, name).flops for name in possible_plans(p) if name != "definition"}  # the definition counts nothing
+    work = training_workload(layer)
+    flops = {
+        name: make_plan(work, name).flops for name in possible_plans(work) if name != "definition"
+    }  # the definition counts nothing
     fewest = min(flops, key=lambda name: flops[name])
-    unmixed = make_plan(replace(p, groups=NO_MIXING), form).flops
-    return Counts(conv_flops(p), make_plan(p, form).flops, unmixed, flops[fewest], fewest)
+    unmixed = make_plan(replace(work, groups=NO_MIXING), form).flops
+    return Counts(conv_flops(work), make_plan(work, form).flops, unmixed, flops[fewest], fewest)
 
 
 def causal_counts(layer: Layer, form: str) -> CausalCounts:
-    p = training_problem(layer)
-    total = make_plan(p, form).flops
-    build = make_plan(replace(p, batch=0), form).flops  # what is left without any input
-    mix = total - make_plan(replace(p, groups=NO_MIXING), form).flops
-    return CausalCounts(conv_flops(p), build, total - build - mix, mix)
+    work = training_workload(layer)
+    total = make_plan(work, form).flops
+    build = make_plan(replace(work, batch=0), form).flops  # what is left without any input
+    mix = total - make_plan(replace(work, groups=NO_MIXING), form).flops
+    return CausalCounts(conv_flops(work), build, total - build - mix, mix)

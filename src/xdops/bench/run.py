@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from xdops.bench.layers import Layer
 from xdops.bench.memory import peak_memory
-from xdops.engine.plan import make_plan, possible_plans
+from xdops.engine.planner import make_plan, possible_plans
 from xdops.measuring.profile import time_shares
 from xdops.measuring.timing import interleaved
 from xdops.operations import XDOperation, from_conv
-from xdops.operations.evaluate import problem
 
 Step = Callable[[], object]
 
@@ -58,7 +57,7 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
     error = float((auto(x).detach() - y).abs().max() / y.abs().max())
     g = torch.randn_like(y)
     candidates: dict[str, Step] = {"conv": training_step(conv, x, g), "auto": training_step(auto, x, g)}
-    asked = problem(auto, x, as_source=False)
+    asked = auto.workload(x)
     for form in possible_plans(asked):
         hopeless = make_plan(asked, form).seconds > HOPELESS * chosen.seconds  # a dense matrix of size 8192, say
         if form != chosen.form and not hopeless:
@@ -70,9 +69,8 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
         candidates["fno"] = training_step(fno, x, g)
     training = interleaved(candidates, "conv", repetitions, lambda: tick(f"{layer.name}: training"))
 
-    merged = _moved(operation(conv, layer))
     plain = _moved(operation(conv, layer))
-    merged.merge()
+    merged = plain.merged(layer.size)
     inference = interleaved(
         {"conv": inference_step(conv, x), "merged": inference_step(merged, x), "not merged": inference_step(plain, x)},
         "conv", repetitions, lambda: tick(f"{layer.name}: inference"),

@@ -14,7 +14,7 @@ from xdops.bench import layers
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.bench.sweep import lines, measure_point
-from xdops.engine.plan import calibrate, rates
+from xdops.engine.rates import calibrate, rates
 from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
 from xdops.report.performance import write_document

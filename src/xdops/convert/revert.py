@@ -22,15 +22,20 @@ def revert_(model: nn.Module) -> RevertReport:
     return RevertReport(tuple(RevertedLayer(name, describe(back.module), back.change, back.note) for name, _, back in found))
 
 
+_OPERATION = "_xdops_operation"
+
+
 def merge_(model: nn.Module) -> None:
-    """Fix every XD-operation for inference: what depends on parameters alone is computed once."""
-    for module in model.modules():
+    """Fix every XD-operation for inference: a plain module takes its place, which computes the same; see `XDOperation.merged`."""
+    for module in list(model.modules()):
         if isinstance(module, XDOperation):
-            module.merge()
+            plain = module.merged()
+            plain.__dict__[_OPERATION] = module  # beside the module, not in it: it must not become a submodule
+            swap(model, module, plain)
 
 
 def unmerge_(model: nn.Module) -> None:
-    """Make every XD-operation trainable again."""
-    for module in model.modules():
-        if isinstance(module, XDOperation):
-            module.unmerge()
+    """Put the XD-operations back, as they were when they were merged."""
+    for module in list(model.modules()):
+        if _OPERATION in module.__dict__:
+            swap(model, module, module.__dict__[_OPERATION])

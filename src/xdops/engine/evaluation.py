@@ -24,6 +24,11 @@ class Operands:
     values: list[Tensor]  # of all butterflies: those of K, dimension by dimension, then of L, then of M
     columns: list[Tensor]  # per dimension the columns of L that the taps meet; empty where these are the first ones
 
+    @property
+    def architecture(self) -> list[Tensor]:
+        """All but the filters."""
+        return [t for t in (*self.values, self.b, self.C) if t is not None]
+
 
 class Evaluation:
     """One input x (batch, c_in, m...) and what meets it; `dtype` is that of the arithmetic."""

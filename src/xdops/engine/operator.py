@@ -92,8 +92,7 @@ def backward_operator(
     """The gradients that are needed of (x, weight, b, C, *values), in this order."""
     with _recording():
         tensors = [
-            t if t is None else t.detach().requires_grad_(need)
-            for t, need in zip((x, weight, b, C, *values), needs, strict=True)
+            t if t is None else t.detach().requires_grad_(need) for t, need in zip((x, weight, b, C, *values), needs, strict=True)
         ]
         y = _evaluate(Description.decode(description), tensors, columns, dtype)
         wanted = [t for t in tensors if t is not None and t.requires_grad]
@@ -178,9 +177,10 @@ def _backward_twice(ctx: Any, grads: list[Maybe]) -> tuple[Any, ...]:
         found: tuple[Tensor, ...] = torch.func.vjp(plain, *wanted)[1](g)
         return found
 
-    given = [torch.zeros_like(t) if grad is None else grad for grad, t in zip(grads, (tensors[i] for i in chosen), strict=True)]
-    _, back = torch.func.vjp(gradients, g, *(tensors[i] for i in chosen))
-    grad_g, *found = back(tuple(given))
+    inputs = [t for i in chosen if (t := tensors[i]) is not None]
+    given = tuple(torch.zeros_like(t) if grad is None else grad for grad, t in zip(grads, inputs, strict=True))
+    back = torch.func.vjp(gradients, g, *inputs)[1]
+    grad_g, *found = back(given)
     out: list[Maybe] = [None] * len(tensors)
     for i, t in zip(chosen, found, strict=True):
         out[i] = t

@@ -1,4 +1,4 @@
-"""Complex arithmetic on planar tensors (2, ...): all real parts, then all imaginary parts, so that products are those of real matrices."""
+"""Complex arithmetic on planar tensors (2, ...): all real parts, then all imaginary parts, so that products are real ones."""
 
 import torch
 from torch import Tensor

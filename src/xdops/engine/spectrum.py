@@ -219,9 +219,7 @@ def _mixed(x_hat: Tensor, filters: Filters | TapFilters, space: Workspace) -> Te
     return y_hat
 
 
-def _filters_backward(
-    collected: FilterGradients | TapGradients, seen: list[Tensor], L: Row, need_w: bool
-) -> Maybe:
+def _filters_backward(collected: FilterGradients | TapGradients, seen: list[Tensor], L: Row, need_w: bool) -> Maybe:
     """The gradient of the filters, shaped as they entered; those of L are left with L."""
     if isinstance(collected, TapGradients):
         L[0].grads, L[1].grads = [collected.L_1], [collected.L_2]

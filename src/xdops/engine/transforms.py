@@ -179,9 +179,7 @@ def enter_backward(g: Tensor, seen: Sequence[Tensor], transforms: Sequence[Trans
             g = into
 
 
-def leave_backward(
-    g: Tensor, seen: Sequence[Tensor] | None, transforms: Sequence[Transform], out: Tensor | None = None
-) -> Tensor:
+def leave_backward(g: Tensor, seen: Sequence[Tensor] | None, transforms: Sequence[Transform], out: Tensor | None = None) -> Tensor:
     """From g (lead..., r_1..r_N) and what was seen, None if no gradients are to be collected: returns y's as (2, n_1, rest).
 
     What was seen between the transforms is overwritten by its gradient, and y itself if it is given as out.

@@ -6,7 +6,7 @@ pickles, copies, autocasts, compiles and exports like any other module.
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -129,13 +129,13 @@ class MergedTaps(_Merged):
         self.blocks = []
         for i, (part, seen) in enumerate(reach.blocks(n)):
             self.register_buffer(f"taps_{i}", reach.mask_(made(K, L, M, part, seen), part).to(e.dtype))
-            self.blocks.append((part.start, part.stop, seen))
+            self.blocks.append((part.start, seen))
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
         axis, m = self.axes[0], lengths[0]
         outputs, columns = axis.out(m), axis.columns(m)
         parts = []
-        for i, (start, stop, seen) in enumerate(self.blocks):
+        for i, (start, seen) in enumerate(self.blocks):
             if start < outputs:
                 A = getattr(self, f"taps_{i}")[:, : outputs - start, columns.start : min(seen, columns.stop) : columns.step]
                 parts.append(apply_real_taps(x[:, :, : A.shape[2]], self.filters, A, self.groups))
@@ -145,6 +145,8 @@ class MergedTaps(_Merged):
 class MergedSpectrum(_Merged):
     """Into the domain, mix channels at every point, and back, with matrices and filters that are fixed."""
 
+    K: nn.ModuleList
+    M: nn.ModuleList
     left: Tensor
     right: Tensor
     added: Tensor | None
@@ -159,8 +161,8 @@ class MergedSpectrum(_Merged):
         bias: Tensor | None,
     ) -> None:
         super().__init__(axes, padding_mode, e, bias)
-        self.K = nn.ModuleList(FixedMatrix(A, cut, e.dtype) for A, cut in zip(e.K, grouping, strict=True))
-        self.M = nn.ModuleList(FixedMatrix(A, cut, e.dtype) for A, cut in zip(e.M, grouping, strict=True))
+        for name, matrices in (("K", e.K), ("M", e.M)):
+            setattr(self, name, nn.ModuleList(FixedMatrix(A, cut, e.dtype) for A, cut in zip(matrices, grouping, strict=True)))
         self.domain = tuple(A.shape[0] for A in e.M)
         left, right, b = _filters(e)
         points = math.prod(self.domain)
@@ -190,11 +192,13 @@ class MergedSpectrum(_Merged):
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
         batch, last = x.shape[0], len(self.axes) - 1
+        K: Any = self.K
+        M: Any = self.M
         columns = [axis.columns(m) for axis, m in zip(self.axes, lengths, strict=True)]
         rows = [axis.rows(m) for axis, m in zip(self.axes, lengths, strict=True)]
         t = x.reshape(1, -1, x.shape[-1])
         for i in range(last, -1, -1):
-            t = self.M[i].enter(t, columns[i])
+            t = M[i].enter(t, columns[i])
             t = t if i == 0 else t.reshape(2, -1, len(columns[i - 1]))
         x_hat = group_first(t.reshape(2, math.prod(self.domain), batch, self.in_channels), self.groups)
         parts, per = [], x_hat.shape[1] // self.domain[0]
@@ -206,12 +210,12 @@ class MergedSpectrum(_Merged):
             parts.append(torch.stack((real, torch.baddbmm(torch.bmm(x_part[0], w[1]), x_part[1], w[0]))))
         t = group_last(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1), self.groups)
         for i in range(last + 1):
-            t = self.K[i].leave(t.reshape(2, self.domain[i], -1), rows[i], real=i == last)
+            t = K[i].leave(t.reshape(2, self.domain[i], -1), rows[i], real=i == last)
         return t.reshape(batch, self.out_channels, *map(len, rows))
 
 
 def _filters(e: Evaluation) -> tuple[Tensor, Tensor, Tensor | None]:
-    """L of the first dimension (2, n_1, k_1); the filters with all others in the domain, (2, k_1, rest g c_in c_out); b (2, n_1, rest)."""
+    """L of dimension 1 (2, n_1, k_1); filters with all others in the domain, (2, k_1, rest g c_in c_out); b (2, n_1, rest)."""
     if e.operands.columns:
         L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
     else:
@@ -228,6 +232,8 @@ def _filters(e: Evaluation) -> tuple[Tensor, Tensor, Tensor | None]:
 
 class FixedMatrix(nn.Module):
     """A complex matrix in planar form, dense or as stages that mix one digit each (see `engine.chains`)."""
+
+    stage_0: Tensor
 
     def __init__(self, matrix: KMatrix, cut: tuple[int, ...] | None, dtype: torch.dtype) -> None:
         super().__init__()

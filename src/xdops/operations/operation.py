@@ -36,7 +36,7 @@ class XDOperation(nn.Module):
     causal: in one dimension, output t never depends on an input after t + causal, whatever the architecture becomes. `plan` is
     the way to evaluate, "auto" or the name of a form (see `engine.forms`); `source` is the layer that the warm start was made from.
 
-    What it computes follows from its parameters and these settings alone. It has a convolution's attributes, for code that reads them.
+    What it computes follows from its parameters and these settings alone. Code that reads a convolution's attributes finds them.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class XDOperation(nn.Module):
         self.causal, self.source, self.plan = causal, source, plan
         if causal is not None and dims != 1:
             raise XDError(f"causal in {dims} dimensions", "causal in one dimension", "causal=None")
-        self._start = None if source is None else Start(self._architecture_now())
+        self._start = None if source is None else Start(self.operands().architecture)
 
     K: nn.ModuleList
     L: nn.ModuleList
@@ -178,11 +178,12 @@ class XDOperation(nn.Module):
 
     def description(self) -> Description:
         """What the engine has to know beside the tensors."""
+        K, L, M = [tuple([m.layout for m in self._learnable(name)]) for name in "KLM"]
         return Description(
             lines=self.axes,
-            K=tuple([m.layout for m in self.K]),
-            L=tuple([m.layout for m in self.L]),
-            M=tuple([m.layout for m in self.M]),
+            K=K,
+            L=L,
+            M=M,
             groups=self.groups,
             padding_mode=self.padding_mode,
             transposed_weight=self.transposed_weight,
@@ -193,12 +194,11 @@ class XDOperation(nn.Module):
 
     def operands(self) -> Operands:
         """The tensors as they are now, whoever put them there."""
-        values = [v for row in (self.K, self.L, self.M) for m in row for v in m.values]
+        values: list[Tensor] = [v for name in "KLM" for m in self._learnable(name) for v in m.values]
         return Operands(self.weight, self.b, self.C, values, self.weight_columns)
 
-    def _architecture_now(self) -> list[Tensor]:
-        parts = (*(v for row in (self.K, self.L, self.M) for m in row for v in m.values), self.b, self.C)
-        return [p for p in parts if p is not None]
+    def _learnable(self, name: str) -> list[LearnableKMatrix]:
+        return list(getattr(self, name))
 
     def forward(self, input: Tensor) -> Tensor:
         traced = is_traced(input)
@@ -225,10 +225,9 @@ class XDOperation(nn.Module):
         """Whether the layer itself may stand in: the architecture is fixed, and has its first values, to the bit."""
         if self.source is None or self._start is None:
             return False
-        architecture = [t for t in (*o.values, o.b, o.C) if t is not None]
-        if torch.is_grad_enabled() and any(t.requires_grad for t in architecture):
+        if torch.is_grad_enabled() and any(t.requires_grad for t in o.architecture):
             return False
-        return self._start.is_now(architecture)
+        return self._start.is_now(o.architecture)
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         assert self.source is not None
@@ -249,7 +248,7 @@ class XDOperation(nn.Module):
     @property
     def untouched(self) -> bool:
         """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
-        return self._start is not None and self._start.is_now(self._architecture_now())
+        return self._start is not None and self._start.is_now(self.operands().architecture)
 
     @contextmanager
     def by_architecture(self) -> Iterator[None]:
@@ -263,10 +262,10 @@ class XDOperation(nn.Module):
     def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
         """A plain module that computes the same, with everything fixed that does not depend on the input.
 
-        It is the convolution itself while the architecture is its warm start's; for a given `input_size`, where that is smaller and
-        no slower, one dense matrix, which refuses other sizes; otherwise fixed matrices and filters, for all sizes that the operation
-        takes. Only buffers and ordinary real tensor code: it pickles, copies, autocasts, compiles and exports like any module. This
-        operation stays as it is, and what it learns later does not reach the module.
+        It is the convolution itself while the architecture is its warm start's; for a given `input_size`, where that is smaller
+        and no slower, one dense matrix, which refuses other sizes; otherwise fixed matrices and filters, for all sizes that the
+        operation takes. Only buffers and ordinary real tensor code: it pickles, copies, autocasts, compiles and exports like any
+        module. This operation stays as it is, and what it learns later does not reach the module.
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
         return merged(self, size)

@@ -47,7 +47,6 @@ class Source:
         padded = F.pad(x, self.explicit, mode=self.padding_mode)
         return conv(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
-
     def layer(self, weight: Tensor, bias: Tensor | None) -> nn.Module:
         """The convolution itself, with copies of these parameters, which are fixed."""
         convs: Any = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -31,7 +31,6 @@ from xdops.engine.workspace import Workspace, workspace
 TOGETHER = 1 << 20
 
 
-
 def plan(work: Workload, rates: Rates) -> Plan | None:
     """H values of the high digit, D of the low."""
     radices = work.radices[0]

@@ -64,7 +64,10 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
     seconds += passes * rates.product(last, min(work.outputs[-1], work.inputs[-1]))
     widest = copies * work.batch * max(work.c_in, work.c_out) * taps * area
     seconds += passes * rates.traffic(4 * parts * widest) + 40 * rates.call
-    causal, few = "causal: every tap's matrix is masked to the past", "few taps, many channels for the size: no filters over the grid"
+    causal, few = (
+        "causal: every tap's matrix is masked to the past",
+        "few taps, many channels for the size: no filters over the grid",
+    )
     return Plan("taps", (), flops, 4 * parts * widest, seconds, causal if work.causal else few)
 
 

@@ -61,7 +61,7 @@ def first_matrices(network: nn.Module, layer: str) -> list[LearnableKMatrix]:
 
 def distance(M: LearnableKMatrix, order: Sequence[int]) -> Tensor:
     """Of the two butterflies that are applied first from those of the permutation, squared, per row."""
-    radices, increasing = M.layout[0]
+    radices, increasing, _ = M.layout[0]
     target = routed(tuple(order), tuple(radices), increasing, M.values[0].dtype)
     pairs = zip(list(M.values)[:2], target.butterflies, strict=True)
     return torch.stack([(v - b.values.to(v)).square().sum() for v, b in pairs]).sum() / M.n
