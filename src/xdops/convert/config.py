@@ -11,6 +11,10 @@ from xdops.operations import ARCHITECTURE
 from xdops.operations.warmstart import Depth, Presence
 
 
+#: The settings that decide which layers are converted.
+_WHETHER = ("convs", "pools", "max_pools", "skips", "shortcuts", "overrides")
+
+
 @dataclass(frozen=True)
 class XDConfig:
     """Which layers become XD-operations, and of what kind. The paper's CIFAR setting:
@@ -64,8 +68,7 @@ class XDConfig:
 
     def shape(self) -> dict[str, Any]:
         """The settings that decide what a layer becomes, rather than whether it does."""
-        names = ("depth", "b", "C", "kernel_size", "boundary", "perturb", "seed", "trained", "causal")
-        return {name: getattr(self, name) for name in names}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _WHETHER}
 
     def check_patterns(self, names: Collection[str]) -> None:
         """A pattern that matches no module is a typing mistake."""

@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+
+_CONVERTED = ("layer", "was", "is", "size", "depth", "weights", "architecture", "error", "note")
+_REVERTED = ("layer", "given back", "lost", "note")
 
 
 @dataclass(frozen=True)
@@ -46,18 +50,27 @@ class ConversionReport:
     def architecture(self) -> int:
         return sum(row.architecture for row in self.converted)
 
-    def __str__(self) -> str:
+    def _rows(self) -> list[tuple[str, ...]]:
         rows = [
             (r.name, r.was, r.became, by(r.size), "-" if r.depth is None else str(r.depth).replace(" ", ""),
              f"{r.weights:,}", f"{r.architecture:,}", f"{r.error:.1e}", r.note)
             for r in self.converted
         ]  # fmt: skip
-        rows += [(r.name, r.was, "left alone", "-", "-", "-", "-", "-", r.why) for r in self.left_alone]
-        head = ("layer", "was", "is", "size", "depth", "weights", "architecture", "error", "note")
+        return rows + [(r.name, r.was, "left alone", "-", "-", "-", "-", "-", r.why) for r in self.left_alone]
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
         plural = "" if len(self.converted) == 1 else "s"
         total = f"{len(self.converted)} layer{plural} converted, {self.architecture:,} architecture parameters"
         whole = "" if self.model_error is None else f", of the whole model {self.model_error:.1e}"
-        return f"{table(head, rows)}\n{total}, largest relative error {self.layer_error:.1e}{whole}"
+        return f"{total}, largest relative error {self.layer_error:.1e}{whole}"
+
+    def __str__(self) -> str:
+        return f"{table(_CONVERTED, self._rows())}\n{self.summary}"
+
+    def _repr_html_(self) -> str:
+        return html_table(_CONVERTED, self._rows(), self.summary)
 
 
 @dataclass(frozen=True)
@@ -79,18 +92,41 @@ class RevertReport:
         """Whether the backbone that came back computes what the operations did as far as they were still its own."""
         return all(row.change == 0 for row in self.layers)
 
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [(r.name, r.given_back, f"{r.change:.1e}", r.note) for r in self.layers]
+
     def __str__(self) -> str:
-        head = ("layer", "given back", "lost", "note")
-        return table(head, [(r.name, r.given_back, f"{r.change:.1e}", r.note) for r in self.layers])
+        return table(_REVERTED, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            _REVERTED, self._rows(), "the backbone's own layers" if self.exact else "what was learned is lost in part"
+        )
 
 
 def by(size: Sequence[int]) -> str:
     return "x".join(map(str, size))
 
 
+def filled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The columns of a table that are not empty throughout."""
+    return [column for column in zip(head, *rows, strict=True) if any(column[1:]) or not rows]
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    """The same for a notebook; names of layers are a user's, and escaped."""
+    first, *others = zip(*filled(head, rows), strict=True)
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "\n".join(line("td", cells) for cells in others)
+    return f"<table>\n<caption>{escape(caption)}</caption>\n<thead>{line('th', first)}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned, columns that are empty throughout left out."""
-    columns = [column for column in zip(head, *rows, strict=True) if any(column[1:]) or not rows]
+    columns = filled(head, rows)
     widths = [max(map(len, column)) for column in columns]
     lines = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in zip(*columns, strict=True)]
     return "\n".join((lines[0], "-" * max(map(len, lines)), *lines[1:]))
