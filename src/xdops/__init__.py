@@ -1,6 +1,18 @@
 """xdops finds the right neural operations for data on which nobody knows them yet."""
 
-from xdops.convert import XDConfig, arch_parameters, convert_, merge_, novelty, revert_, unmerge_, weight_parameters
+from xdops.convert import (
+    ConversionReport,
+    RevertReport,
+    XDConfig,
+    arch_parameters,
+    convert_,
+    merge_,
+    novelty,
+    parameter_groups,
+    revert_,
+    unmerge_,
+    weight_parameters,
+)
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.operations import XDOperation, nearest_named
@@ -9,7 +21,9 @@ from xdops.operations.distances.measure import distance
 
 __version__ = "0.1.0"
 __all__ = [
+    "ConversionReport",
     "KMatrix",
+    "RevertReport",
     "XDConfig",
     "XDError",
     "XDOperation",
@@ -21,6 +35,7 @@ __all__ = [
     "named",
     "nearest_named",
     "novelty",
+    "parameter_groups",
     "revert_",
     "unmerge_",
     "weight_parameters",

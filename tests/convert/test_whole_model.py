@@ -61,7 +61,7 @@ def test_a_model_that_disagrees_although_its_layers_agree_is_put_back(convert, c
     assert torch.equal(model(x), expected)
 
 
-@pytest.mark.parametrize("convert", [lambda *given: darts_(*given, perturb=0.0)], ids=["darts"])
+@SPACES
 @pytest.mark.parametrize(
     "call",
     [

@@ -2,8 +2,10 @@
 
 from xdops.convert.config import XDConfig
 from xdops.convert.edges import arch_parameters, edges, novelty, weight_parameters
+from xdops.convert.groups import parameter_groups
+from xdops.convert.merge import merge_, unmerge_
 from xdops.convert.report import ConversionReport, RevertReport
-from xdops.convert.revert import merge_, revert_, unmerge_
+from xdops.convert.revert import revert_
 from xdops.convert.xd import convert_
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "edges",
     "merge_",
     "novelty",
+    "parameter_groups",
     "revert_",
     "unmerge_",
     "weight_parameters",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from xdops.convert.edges import kept_edge
 from xdops.errors import XDError
 
 #: Wrappers that hold on to the parameters they were given: where their classes are, and how to do it in order.
@@ -31,6 +32,8 @@ def check_model(model: nn.Module, verb: str) -> None:
         )
     for name, module in model.named_modules():
         check_wrapper(name, module, verb)
+        if kept_edge(module) is not None:
+            raise XDError(f"a model whose {name} is merged", "operations that can be trained", "xdops.unmerge_(model) first")
     if isinstance(model, torch.jit.ScriptModule):
         raise XDError("a TorchScript module", "an ordinary nn.Module", f"{verb} the model that torch.jit.script was given")
     _check_data_parallel(model, verb)

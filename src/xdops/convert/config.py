@@ -10,7 +10,6 @@ from xdops.errors import XDError
 from xdops.operations import ARCHITECTURE
 from xdops.operations.warmstart import Depth, Presence
 
-
 #: The settings that decide which layers are converted.
 _WHETHER = ("convs", "pools", "max_pools", "skips", "shortcuts", "overrides")
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from xdops.convert.kinds.kind import Recipe
 
 _ORIGIN = "_xdops_origin"
+_EDGE = "_xdops_edge"
 
 
 @runtime_checkable
@@ -69,6 +70,15 @@ def set_origin(edge: nn.Module, origin: Origin) -> None:
 
 def origin_of(edge: nn.Module) -> Origin | None:
     return edge.__dict__.get(_ORIGIN)
+
+
+def keep_edge(merged: nn.Module, edge: nn.Module) -> None:
+    """Remember the edge in whose place a merged module stands, outside of the module's state."""
+    merged.__dict__[_EDGE] = edge
+
+
+def kept_edge(module: nn.Module) -> nn.Module | None:
+    return module.__dict__.get(_EDGE)
 
 
 def edges(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

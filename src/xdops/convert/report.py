@@ -51,7 +51,7 @@ class ConversionReport:
         return sum(row.architecture for row in self.converted)
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (r.name, r.was, r.became, by(r.size), "-" if r.depth is None else str(r.depth).replace(" ", ""),
              f"{r.weights:,}", f"{r.architecture:,}", f"{r.error:.1e}", r.note)
             for r in self.converted

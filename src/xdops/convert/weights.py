@@ -60,23 +60,6 @@ def share(layer: nn.Module, edge: Any) -> None:
         elif layer._buffers.get(name) is not None:
             del edge._parameters[name]
             edge.register_buffer(name, layer._buffers[name], name not in layer._non_persistent_buffers_set)
-    if parametrize.is_parametrized(edge):
-        edge.register_forward_pre_hook(_compute_once)
-        edge.register_forward_hook(_forget, always_call=True)
-
-
-_OPEN = "_xdops_open_caches"
-
-
-def _compute_once(edge: nn.Module, args: Any) -> None:
-    """One call computes the weight once: spectral_norm moves its estimate with every computation."""
-    cache = parametrize.cached()
-    cache.__enter__()
-    edge.__dict__.setdefault(_OPEN, []).append(cache)
-
-
-def _forget(edge: nn.Module, args: Any, output: Any) -> None:
-    edge.__dict__[_OPEN].pop().__exit__(None, None, None)
 
 
 def move(edge: Any, layer: Any, names: Sequence[str] = _NAMES) -> None:

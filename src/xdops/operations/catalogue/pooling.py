@@ -20,10 +20,18 @@ class PoolAxis(Axis):
     ceil_mode: bool = False
     count_include_pad: bool = True
 
+    @property
+    def longest(self) -> int:
+        return self.made_for if self._counts_vary else super().longest
+
+    @property
+    def _counts_vary(self) -> bool:
+        return self.ceil_mode or not self.count_include_pad
+
     def check(self, m: int, dim: int) -> None:
         super().check(m, dim)
-        if self.count_include_pad and not self.ceil_mode:
-            return  # every window counts as many
+        if not self._counts_vary:
+            return
         fresh, _ = pool_axis(m, self.kernel, self.stride, self.dilation, self.pool_pad, self.ceil_mode, self.count_include_pad)
         if fresh.out(m) != self.out(m) or self.counts(m) != self.counts(self.made_for)[: self.out(m)]:
             raise XDError(

@@ -1,0 +1,37 @@
+"""Operations fixed for inference: plain modules take their places, and the operations wait beside them."""
+
+from torch import nn
+
+from xdops.convert.edges import keep_edge, kept_edge
+from xdops.convert.replace import swap
+from xdops.errors import XDError
+from xdops.operations import XDOperation
+
+
+def merge_(model: nn.Module) -> None:
+    """Put a plain module that computes the same in the place of every XD-operation, with everything fixed that does not depend on
+    the input; see `XDOperation.merged`.
+
+    Merged layers have no parameters that learn, in training mode either, while the layers between them go on as they were.
+    Operations are merged as they are now: what is loaded into the model afterwards goes to the merged layers, under their own
+    names, and `unmerge_` puts back the operations as they were. Merging again changes nothing. Edges of other spaces stay.
+    """
+    if isinstance(model, XDOperation):
+        raise XDError(
+            "a model that is itself an XD-operation",
+            "a model that contains the operations to merge",
+            "op.merged(), or nn.Sequential(op)",
+        )
+    plain = [(op, op.merged()) for op in model.modules() if isinstance(op, XDOperation)]
+    for op, module in plain:
+        keep_edge(module, op)
+        swap(model, op, module)
+
+
+def unmerge_(model: nn.Module) -> None:
+    """Put the XD-operations back, as they were when they were merged, in the dtype and on the device that the model has now."""
+    for module in list(model.modules()):
+        op = kept_edge(module)
+        if op is not None:
+            like = next(t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point())
+            swap(model, module, op.to(like.device, like.dtype))
