@@ -62,7 +62,8 @@ def test_without_out_the_data_folder_is_filled_and_named(capsys: pytest.CaptureF
     assert str(first) in capsys.readouterr().out
     assert run(f"{words} --data-dir given") == 0
     monkeypatch.setenv("XDOPS_DATA", "environment")
-    time.sleep(1.1)  # a file that held the time would differ now
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 86_400)  # a file that held the time would differ now
     assert run(words) == 0
     assert Path("given/pde", first.name).read_bytes() == Path("environment/pde", first.name).read_bytes() == first.read_bytes()
 

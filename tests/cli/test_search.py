@@ -4,9 +4,6 @@ import json
 import os
 import shlex
 import signal
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,8 @@ import pytest
 from search_data import KINDS, signals
 
 from xdops.cli.main import main
+from xdops.search.records import Records
+from xdops.search.results import EpochRecord
 
 COMMON = ["--seeds", "1", "--epochs", "2", "--batch-size", "16", "--depth", "1", "1", "1", "-q"]
 SMALL = [*COMMON, "--backbone", "small"]
@@ -104,27 +103,18 @@ def test_resume_keeps_finished_runs_and_adds_spaces_and_seeds(tmp_path: Path) ->
     assert [len(row["test"]) for row in json.loads((out / "results.json").read_text())["spaces"]] == [2, 2]
 
 
-def interrupt_when(happened: Callable[[], bool]) -> threading.Thread:
-    """Ctrl-C, as the terminal sends it, as soon as something has happened."""
-
-    def watch() -> None:
-        until = time.monotonic() + 60
-        while not happened() and time.monotonic() < until:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
-
-
-def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_result(tmp_path: Path, capsys) -> None:
+def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_result(tmp_path: Path, capsys, monkeypatch) -> None:
     data, out, whole = save(tmp_path, signals(n=100)), tmp_path / "out", tmp_path / "whole"
     arguments = [data, *SMALL, "--spaces", "xd", "--epochs", "5", "--batch-size", "8"]
-    metrics = out / "runs" / "xd-seed0" / "metrics.jsonl"
-    thread = interrupt_when(lambda: metrics.exists() and metrics.read_text() != "")
-    assert search(*arguments, "--out", out) == 130
-    thread.join()
+    add = Records.add
+
+    def add_and_interrupt(records: Records, record: EpochRecord) -> None:
+        add(records, record)
+        os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C after the first epoch, as the terminal sends it
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "add", add_and_interrupt)
+        assert search(*arguments, "--out", out) == 130
     printed = capsys.readouterr().out
     assert "everything is saved" in printed
     assert f"--out {out} " in printed

@@ -3,6 +3,8 @@
 import dataclasses
 import io
 import json
+import signal
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from rich.console import Console
 from search_support import SETTINGS, accuracy
 
 from xdops.errors import XDError
-from xdops.search import Metric, OptimizerSettings, PlainProgress, RichProgress, ScheduleSettings, SearchSettings
+from xdops.search import Metric, OptimizerSettings, PlainProgress, RichProgress, ScheduleSettings, SearchSettings, signals
 from xdops.search.batches import step_count, steps_of_epoch
 from xdops.search.loop import beats
 from xdops.search.progress import clock
@@ -122,3 +124,16 @@ def test_of_epochs_with_the_same_metric_the_one_with_the_lower_loss_is_best() ->
     assert not beats(record(0.9, 0.2), record(0.9, 0.2), accuracy)
     assert not beats(record(0.8, 0.1), record(0.9, 0.2), accuracy)
     assert beats(record(0.9, 0.3), record(0.8, 0.2), accuracy)
+
+
+def test_signals_close_together_are_one_wish_and_a_later_one_quits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal and a launcher both pass Ctrl-C on."""
+    times = iter([10.0, 10.3, 10.6])
+    monkeypatch.setattr(signals, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    request = signals.StopRequest(announce=False, forward=False)
+    assert not request.requested
+    request.receive(signal.SIGINT, None)
+    request.receive(signal.SIGTERM, None)
+    assert request.requested
+    with pytest.raises(KeyboardInterrupt):
+        request.receive(signal.SIGINT, None)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -93,24 +92,24 @@ def test_resume_starts_where_nothing_is(whole, tmp_path: Path) -> None:
 
 def test_a_killed_search_resumes_bit_for_bit(whole, tmp_path: Path) -> None:
     threads = str(torch.get_num_threads())  # as many as the run it is compared with: sums depend on how they are split
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "SEARCH_THREADS": threads, "SEARCH_PAUSE": "0.05"}
-    for kill_at in ("step 1 3", "step 3 2"):
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "SEARCH_THREADS": threads}
+    for kill_at in ("1 3", "3 2"):
         command = [sys.executable, str(SUPPORT), str(tmp_path / "run"), "resume"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment | {"SEARCH_HOLD": kill_at})
         assert process.stdout is not None
         for line in process.stdout:
-            if line.strip() == kill_at:
+            if line.strip() == f"step {kill_at}":
                 process.kill()
         assert process.wait() == -signal.SIGKILL
         done = newest(tmp_path / "run" / "checkpoints")
         assert done is not None
-        assert done.facts["position"]["epoch"] == int(kill_at.split()[1])  # only the epoch at hand is lost
+        assert done.facts["position"]["epoch"] == int(kill_at.split()[0])  # only the epoch at hand is lost
     search(make_network(), make_problem(), SETTINGS, tmp_path / "run", resume=True, progress=Silent())
     assert_same_run(whole[0], tmp_path / "run")
 
 
 def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_PAUSE": "60"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_HOLD": "0 1", "SEARCH_SIGNALS": "3"}
     process = subprocess.Popen(
         [sys.executable, str(SUPPORT), str(tmp_path / "run")],
         stdout=subprocess.PIPE,
@@ -119,11 +118,14 @@ def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
         env=environment,
     )
     assert process.stdout is not None
-    process.stdout.readline()  # the first step, which now pauses
+    assert process.stderr is not None
+    assert process.stdout.readline().strip() == "step 0 1"  # it waits there
     process.send_signal(signal.SIGINT)
-    timer = threading.Timer(0.8, process.send_signal, (signal.SIGINT,))
-    timer.start()
-    _, errors = process.communicate(timeout=40)
+    while "Ctrl-C again" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
     assert "Interrupted" not in errors.replace("KeyboardInterrupt", "")
 

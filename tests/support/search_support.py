@@ -1,11 +1,13 @@
-"""A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume] [summed]."""
+"""A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume] [summed].
+
+The program says at which step it is; at step SEARCH_HOLD ("EPOCH STEP") it waits for SEARCH_SIGNALS signals (1 if not given).
+"""
 
 import dataclasses
 import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from xdops.convert import XDConfig, convert_
-from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Silent, Split, search
+from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Silent, Split, search, signals
 from xdops.search.checkpoint import newest
-from xdops.search.results import EpochRecord
 
 #: Momentum, Adam, a schedule and a warm-up that ends within the run.
 SETTINGS = SearchSettings(
@@ -123,18 +124,19 @@ def lines(out: Path) -> list[dict]:
     return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
-class Slow:
-    """Progress that gives a killer time, and says where the run is."""
+class Held(Silent):
+    """Progress that says where the run is, and at one step waits for signals, however late they come."""
 
-    def start(self, epochs: int, steps: int, metric: str, epoch: int) -> None: ...
+    def __init__(self) -> None:
+        self.signals, arrived = os.pipe()
+        os.set_blocking(arrived, False)
+        signal.set_wakeup_fd(arrived)  # every signal leaves a byte there, before its handler runs
 
     def step(self, epoch: int, step: int, loss: float) -> None:
         print(f"step {epoch} {step}", flush=True)
-        time.sleep(float(os.environ.get("SEARCH_PAUSE", "0")))
-
-    def epoch(self, record: EpochRecord, best: bool) -> None: ...
-
-    def finish(self) -> None: ...
+        if os.environ.get("SEARCH_HOLD") == f"{epoch} {step}":
+            for _ in range(int(os.environ.get("SEARCH_SIGNALS", "1"))):
+                os.read(self.signals, 1)
 
 
 #: A search that several processes can share up to rounding: no dropout, double precision, a loss that is a sum.
@@ -146,8 +148,10 @@ SUMMED = (
 
 def main() -> None:
     settings, problem = SUMMED if "summed" in sys.argv else (SETTINGS, make_problem())
+    if "SEARCH_SIGNALS" in os.environ:
+        signals._SAME_WISH = 0.0  # as many wishes as signals, however quickly they follow
     network = make_network(dropout=0.0 if "summed" in sys.argv else 0.2)
-    search(network, problem, settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Slow())
+    search(network, problem, settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Held())
 
 
 if __name__ == "__main__":
