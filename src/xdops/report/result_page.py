@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from xdops.report.paired import paired_rows
 from xdops.report.paper_state import paper_state
 from xdops.report.result_plots import png, result_figure
 from xdops.report.rows import (
@@ -64,6 +65,7 @@ def section(table: Results, picture: str | None, more: Sequence[str] = ()) -> st
         figures_table(table),
         f"{caption(table)[:1].upper()}{caption(table)[1:]}."
         + ("\n" if table["lower_is_better"] is None else " The best of a setting is bold.\n"),
+        paired_table(table),
         details_table(table),
         diverged(table),
         "\n".join(f"![{table['title']}]({path})\n" for path in more),
@@ -90,6 +92,13 @@ def cell(line: Line, table: Results) -> str:
     ours = here(line, table["percent"])
     paper = "" if line["paper"] is None else f"<br>paper: {show(line['paper'], table['percent'])}"
     return (f"**{ours}**" if is_best(line, table) else ours) + paper
+
+
+def paired_table(table: Results) -> str:
+    """Methods compared on the same test examples."""
+    lines = paired_rows(table)
+    heads = ["compared", "setting", f"difference in {table['metric']}", "95% interval", "test examples"]
+    return f"{markdown(heads, lines)}\nIntervals are over test examples, paired; not over other trainings.\n" if lines else ""
 
 
 def details_table(table: Results) -> str:

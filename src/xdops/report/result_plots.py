@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from xdops.report.rows import Line, Results
+from xdops.report.paired import Pair, pairs
+from xdops.report.rows import Line, Results, setting
 from xdops.report.style import COLOURS, FONT, INK, OTHER, quiet
 from xdops.reproduce.collect import matches
 
@@ -34,20 +35,25 @@ def method_colours(methods: Sequence[str]) -> dict[str, str]:
 
 def result_figure(results: Results) -> Figure | None:
     """All panels, or None if there is nothing to draw yet."""
-    panels = [(spec, lines) for spec in results["figures"] if (lines := _lines(spec, results))]
-    if not panels:
+    panels = [(spec, lines) for spec in results["figures"] if spec["kind"] != "paired" and (lines := _lines(spec, results))]
+    paired = pairs(results)
+    count = len(panels) + len(paired)
+    if not count:
         return None
-    columns = min(2, len(panels))
-    height = -(-len(panels) // columns)
+    columns = min(2, count)
+    height = -(-count // columns)
     with rc_context(FONT):
         figure = Figure(figsize=(5.6 * columns, 4.0 * height), layout="constrained")
-        grid = figure.subplots(height, columns, squeeze=False).flat
+        grid = list(figure.subplots(height, columns, squeeze=False).flat)
         colours = method_colours([line["method"] for line in results["rows"]])
         for axes, (spec, lines) in zip(grid, panels, strict=False):
             quiet(axes)
             axes.set_title(spec["title"], loc="left", color=INK, fontsize=10)
             DRAW[spec["kind"]](axes, spec, lines, colours, 100 if results["percent"] else 1)
-        for axes in list(grid)[len(panels) :]:
+        for axes, pair in zip(grid[len(panels) :], paired, strict=False):
+            quiet(axes)
+            paired_panel(axes, pair, colours, results)
+        for axes in grid[count:]:
             axes.set_axis_off()
     return figure
 
@@ -142,6 +148,22 @@ def novelty_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colou
     axes.set_xlabel("epoch")
     axes.set_ylabel("relative distance from the start")
     _legend(axes, handles)
+
+
+def paired_panel(axes: Axes, pair: Pair, colours: dict[str, str], results: Results) -> None:
+    """A point per test example: below the diagonal the new method has less."""
+    base, new = ([values[i] for values in pair.values.values()] for i in (0, 1))
+    found = pair.comparison(results["lower_is_better"] is False)
+    ends = [0.0, 1.05 * max(*base, *new)]
+    axes.plot(ends, ends, color=OTHER, linewidth=1, zorder=1)
+    axes.scatter(base, new, color=colours[pair.new], s=22, alpha=0.8, edgecolors="none", zorder=2)
+    axes.set_xlim(*ends)
+    axes.set_ylim(*ends)
+    axes.set_aspect("equal")
+    axes.set_xlabel(f"{results['metric']}, {pair.base}")
+    axes.set_ylabel(f"{results['metric']}, {pair.new}")
+    title = f"{setting(pair.where)}: better on {found.for_better:.0f} of {found.examples}, mean difference {found.difference:+.2f}"
+    axes.set_title(title, loc="left", color=INK, fontsize=10)
 
 
 def _log_y(axes: Axes) -> None:

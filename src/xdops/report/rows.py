@@ -85,7 +85,8 @@ def is_best(line: Line, results: Results) -> bool:
     means = [r["mean"] for r in same if r["mean"] is not None]
     if results["lower_is_better"] is None:
         return False
-    return len(means) > 1 and line["mean"] == (min if results["lower_is_better"] else max)(means)
+    lower = results["lower_is_better"] and line["metric"] not in results.get("higher", ())
+    return len(means) > 1 and line["mean"] == (min if lower else max)(means)
 
 
 def progress(results: Results) -> tuple[int, int]:
@@ -98,6 +99,8 @@ def progress(results: Results) -> tuple[int, int]:
 def caption(results: Results) -> str:
     done, planned = progress(results)
     better = {True: "lower is better; ", False: "higher is better; ", None: ""}[results["lower_is_better"]]
+    if results.get("higher"):
+        better = f"lower is better, higher of {', '.join(results['higher'])}; "
     unit = ", in percent" if results["percent"] else ""
     unfinished = f"; {done} of {planned} runs are finished" if done < planned else ""
     return f"{', '.join(metrics(results))}{unit}; {better}mean ± standard deviation over seeds{unfinished}"

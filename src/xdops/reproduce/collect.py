@@ -47,6 +47,7 @@ def collect(table: Table, scale: str, rows: Sequence[Row], home: Path, command: 
         "where": table.where,
         "metric": table.metric,
         "lower_is_better": table.lower_is_better,
+        "higher": list(table.higher),
         "percent": table.percent,
         "note": table.notes.get(scale, ""),
         "command": command + _other_seeds(rows, outcomes),
@@ -90,6 +91,8 @@ def _line(
         **{name: _mean([o.facts[name] for o in good]) for name in (good[0].facts if good else ())},
         "settings": dict(row.settings),
     }
+    if metric == table.metric and any(o.examples for o in good):
+        line["examples"] = _mean_examples([o.examples for o in good])
     if good and any(isinstance(f, CurvesFigure) and matches(row.setting, f.where) for f in table.figures):
         line["curves"] = {name: _mean_curve([o.curves[name] for o in good]) for name in good[0].curves}
     return line
@@ -98,6 +101,13 @@ def _line(
 def _mean(values: Sequence[float]) -> float:
     """Numbers of parameters stay whole."""
     return values[0] if len(set(values)) == 1 else statistics.fmean(values)
+
+
+def _mean_examples(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The metric on each test example, the mean over the seeds that tested it."""
+    names = list(dict.fromkeys(name for examples in found for name in examples))
+    means = {name: statistics.fmean(e[name] for e in found if name in e) for name in names}
+    return {name: float(f"{value:.{DIGITS}g}") for name, value in sorted(means.items())}
 
 
 def matches(setting: Any, where: Any) -> bool:

@@ -26,6 +26,7 @@ from xdops.reproduce.runs import (
     MEASURED,
     finished_seeds,
     is_finished,
+    judge_run,
     read_outcome,
     run_folder,
     write_machine,
@@ -90,6 +91,9 @@ class Reproduction:
         return rows
 
     def collect(self, rows: Sequence[Row]) -> dict[str, Any]:
+        for row in rows:
+            for seed in finished_seeds(self.home, row):
+                judge_run(self.home, row, seed)
         with lock(self.home / "results.lock", wait=True):
             return write_results(self.table, self.context.scale, rows, self.home, self.results, self.command)
 

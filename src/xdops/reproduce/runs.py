@@ -3,6 +3,7 @@
 lock, machine.json   who runs it, and where
 result.json          of a search, with all that `search` keeps beside it
 measured.json        of a measurement
+judged.json          more about what a search has trained, where the row asks for it
 diverged.json        the message of a search whose numbers blew up
 """
 
@@ -17,7 +18,7 @@ from xdops.reproduce.table import Row, SearchRow
 from xdops.search import SearchResult
 from xdops.storage.files import write_json
 
-MACHINE, SEARCHED, MEASURED, DIVERGED = "machine.json", "result.json", "measured.json", "diverged.json"
+MACHINE, SEARCHED, MEASURED, JUDGED, DIVERGED = "machine.json", "result.json", "measured.json", "judged.json", "diverged.json"
 ANOTHER = "another --out"
 
 
@@ -32,6 +33,7 @@ class Outcome:
     facts: dict[str, float] = field(default_factory=dict)  # numbers beside the metric, by name
     curves: dict[str, list[float]] = field(default_factory=dict)  # by epoch
     machine: dict[str, Any] = field(default_factory=dict)
+    examples: dict[str, float] = field(default_factory=dict)  # the metric by test example
 
 
 def run_folder(home: Path, row: Row, seed: int) -> Path:
@@ -59,9 +61,19 @@ def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
         result = SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER))
         values = {"last": result.test_at_last, "best": result.test_at_best, "novelty": result.history[-1].novelty}
         seconds = sum(r.seconds for r in result.history)
-        return Outcome(seed, {metric: values[row.report]}, seconds, None, _facts(result), _curves(result), machine)
+        more = read_json(folder / JUDGED, ANOTHER) if (folder / JUDGED).exists() else {"values": {}, "examples": {}}
+        found = {metric: values[row.report]} | more["values"]
+        return Outcome(seed, found, seconds, None, _facts(result), _curves(result), machine, more["examples"])
     found = read_json(folder / MEASURED, ANOTHER)
     return Outcome(seed, found["values"], found["seconds"], machine=machine)
+
+
+def judge_run(home: Path, row: Row, seed: int) -> None:
+    """Ask for what the row wants to know of a finished run, unless it is known."""
+    folder = run_folder(home, row, seed)
+    if isinstance(row, SearchRow) and row.judge is not None and not any((folder / n).exists() for n in (JUDGED, DIVERGED)):
+        judged = row.judge(folder, seed)
+        write_json(folder / JUDGED, {"values": dict(judged.values), "examples": dict(judged.examples)})
 
 
 def _facts(result: SearchResult) -> dict[str, float]:

@@ -33,6 +33,14 @@ class Prepared:
     describe: dict[str, Any]  # JSON data that identifies the network
 
 
+@dataclass(frozen=True)
+class Judged:
+    """More about a finished run. values: by metric; examples: the table's metric on each test example, by the example's name."""
+
+    values: Mapping[str, float]
+    examples: Mapping[str, float]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One line of a table at one scale.
@@ -67,11 +75,13 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class SearchRow(Row):
     """A search per seed. report: the test metric after the last epoch (nothing is selected) or at the best validation epoch, or how
-    far the operations are from where they started after the last epoch.
+    far the operations are from where they started after the last epoch. judge(folder of the run, seed): more about what was
+    trained, asked for once when a run is finished; its values come in addition, or in the place of the reported one.
     """
 
     prepare: Callable[[int], Prepared]
     report: Literal["last", "best", "novelty"]
+    judge: Callable[[Path, int], Judged] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +125,24 @@ class NoveltyFigure(CurvesFigure):
 
 
 @dataclass(frozen=True)
+class PairedFigure:
+    """Two methods example by example, each a point. where: the setting of both rows."""
+
+    new: str
+    base: str
+    where: Mapping[str, Value]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "paired", **vars(self), "where": dict(self.where), "title": ""}
+
+
+@dataclass(frozen=True)
 class Table:
     """One table or figure of the paper.
 
     where: its place there, e.g. "Figure 3 left, Table 8". percent: values, the paper's too, are shares to be shown in percent.
-    notes: per scale, what is smaller than in the paper. lower_is_better: None where neither is. runs: the table whose runs are
+    notes: per scale, what is smaller than in the paper. lower_is_better: None where neither is; higher:
+    metrics of which more is better all the same. runs: the table whose runs are
     used, if they are not its own.
     """
 
@@ -129,8 +152,9 @@ class Table:
     metric: str
     rows: Callable[[Context], Sequence[Row]]
     lower_is_better: bool | None = True
+    higher: tuple[str, ...] = ()
     percent: bool = False
-    figures: tuple[LineFigure | CurvesFigure, ...] = ()
+    figures: tuple[LineFigure | CurvesFigure | PairedFigure, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     runs: str = ""
 

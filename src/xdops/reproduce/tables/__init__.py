@@ -1,6 +1,18 @@
 """Tables and figures of the paper as data: what each row runs, and what the paper says."""
 
-from xdops.reproduce.table import Context, CurvesFigure, LineFigure, MeasuredRow, NoveltyFigure, Prepared, Row, SearchRow, Table
+from xdops.reproduce.table import (
+    Context,
+    CurvesFigure,
+    Judged,
+    LineFigure,
+    MeasuredRow,
+    NoveltyFigure,
+    PairedFigure,
+    Prepared,
+    Row,
+    SearchRow,
+    Table,
+)
 from xdops.reproduce.tables.registry import SCALES, TABLES, Scale, find_table
 
 __all__ = [
@@ -8,9 +20,11 @@ __all__ = [
     "TABLES",
     "Context",
     "CurvesFigure",
+    "Judged",
     "LineFigure",
     "MeasuredRow",
     "NoveltyFigure",
+    "PairedFigure",
     "Prepared",
     "Row",
     "Scale",

@@ -16,6 +16,7 @@ TABLES: dict[str, str] = {
     "burgers": "xdops.reproduce.tables.pde:BURGERS_TABLE",
     "darcy": "xdops.reproduce.tables.pde:DARCY_TABLE",
     "navier-stokes": "xdops.reproduce.tables.pde:NAVIER_STOKES_TABLE",
+    "protein": "xdops.reproduce.tables.protein:TABLE",
     "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
     "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
 }
