@@ -18,6 +18,7 @@ from xdops.matrices import KMatrix
 from xdops.operations import XDOperation, nearest_named
 from xdops.operations.catalogue import named
 from xdops.operations.distances.measure import distance
+from xdops.spaces import load, save
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,12 +32,14 @@ __all__ = [
     "arch_parameters",
     "convert_",
     "distance",
+    "load",
     "merge_",
     "named",
     "nearest_named",
     "novelty",
     "parameter_groups",
     "revert_",
+    "save",
     "unmerge_",
     "weight_parameters",
 ]

@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ def check_model(model: nn.Module, verb: str) -> None:
         raise XDError(
             f"{verb} inside of torch.inference_mode()", "a place where trainable parameters can be made", f"{verb} before the block"
         )
+    check_values(model, verb)
     for name, module in model.named_modules():
         check_wrapper(name, module, verb)
         if kept_edge(module) is not None:
@@ -37,6 +38,10 @@ def check_model(model: nn.Module, verb: str) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise XDError("a TorchScript module", "an ordinary nn.Module", f"{verb} the model that torch.jit.script was given")
     _check_data_parallel(model, verb)
+
+
+def check_values(model: nn.Module, verb: str) -> None:
+    """Refuse parameters without values, and those that can never be trained."""
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             continue
@@ -52,6 +57,13 @@ def check_model(model: nn.Module, verb: str) -> None:
                 "parameters that can be trained",
                 "build the model outside of that block",
             )
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside of DistributedDataParallel, DataParallel and torch.compile."""
+    while type(model).__name__ in ("DistributedDataParallel", "DataParallel", "OptimizedModule"):
+        model = cast(nn.Module, model._orig_mod if hasattr(model, "_orig_mod") else model.module)
+    return model
 
 
 def check_wrapper(name: str, module: nn.Module, verb: str) -> None:

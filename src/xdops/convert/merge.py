@@ -1,5 +1,8 @@
 """Operations fixed for inference: plain modules take their places, and the operations wait beside them."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import nn
 
 from xdops.convert.edges import keep_edge, kept_edge
@@ -22,7 +25,12 @@ def merge_(model: nn.Module) -> None:
             "a model that contains the operations to merge",
             "op.merged(), or nn.Sequential(op)",
         )
-    plain = [(op, op.merged()) for op in model.modules() if isinstance(op, XDOperation)]
+    merge_operations(model, [op for op in model.modules() if isinstance(op, XDOperation)])
+
+
+def merge_operations(model: nn.Module, operations: Sequence[XDOperation]) -> None:
+    """Merge these operations of the model: all of them, or, with an error, none."""
+    plain = [(op, op.merged()) for op in operations]
     for op, module in plain:
         keep_edge(module, op)
         swap(model, op, module)
@@ -35,3 +43,10 @@ def unmerge_(model: nn.Module) -> None:
         if op is not None:
             like = next(t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point())
             swap(model, module, op.to(like.device, like.dtype))
+
+
+def is_still(module: nn.Module, op: nn.Module) -> bool:
+    """Whether a merged module holds what its operation would be merged to now, but for its dtype and device."""
+    assert isinstance(op, XDOperation)
+    now, fresh = module.state_dict(), op.merged().state_dict()
+    return now.keys() == fresh.keys() and all(torch.equal(now[key], fresh[key].to(now[key])) for key in now)

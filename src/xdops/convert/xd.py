@@ -1,5 +1,6 @@
 """The XD search space over a backbone: every chosen layer becomes an XD-operation that starts out as exactly that layer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +106,14 @@ def finish_(op: XDOperation, origin: XDOrigin) -> None:
     perturb_([*op.arch_parameters()], origin.recipe.config.perturb, origin.recipe.seed)
     if hasattr(origin.module, "weight") and not weights.is_own(origin.module):
         weights.share(origin.module, op)
+
+
+def restore(module: nn.Module, recipe: Recipe, settings: Mapping[str, Any], device: torch.device) -> tuple[nn.Module, Origin]:
+    """The operation that stood for `module` once, made again without an example."""
+    origin = XDOrigin(module, KINDS[recipe.kind].source(module, recipe.config, recipe.facts), recipe)
+    op = warm_started(origin, device)
+    finish_(op, origin)
+    return op, origin
 
 
 def perturb_(parameters: list[Tensor], relative: float, seed: int) -> None:

@@ -11,8 +11,9 @@ from xdops.convert.uses import ExampleInput
 from xdops.errors import XDError
 from xdops.spaces.darts import darts_
 from xdops.spaces.edge import OPERATIONS, DartsEdge
+from xdops.spaces.saving import load, save
 
-__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_"]
+__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_", "load", "save"]
 
 
 @dataclass(frozen=True)

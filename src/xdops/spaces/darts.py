@@ -1,6 +1,6 @@
 """The relaxed discrete space over a backbone: every chosen layer becomes a mixture of the DARTS operations (paper, section 4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -149,6 +149,12 @@ def make_edge(module: nn.Module, recipe: Recipe, perturb: float, device: torch.d
     if taps is not None:
         edge.weight.requires_grad_(source.weight.requires_grad)
     return edge, DartsOrigin(module, recipe, perturb, own, taps), note
+
+
+def restore(module: nn.Module, recipe: Recipe, settings: Mapping[str, Any], device: torch.device) -> tuple[nn.Module, Origin]:
+    """The edge that stood for `module` once, made again without an example."""
+    edge, origin, _ = make_edge(module, recipe, float(settings["perturb"]), device)
+    return edge, origin
 
 
 def parameter_free(window: Window, channels: tuple[int, int]) -> tuple[str, str]:

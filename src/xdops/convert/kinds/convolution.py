@@ -51,7 +51,7 @@ class Convolution(Kind):
         return {}
 
     def source(self, module: nn.Module, config: XDConfig, facts: Mapping[str, Any]) -> nn.Module:
-        return self._grown(module, config.kernel_size) if self._grows(module, config) else self.plain(module)
+        return self.grown(module, config.kernel_size) if self._grows(module, config) else self.plain(module)
 
     def window(self, source: Any) -> Window | None:
         span = [d * (k - 1) for k, d in zip(source.kernel_size, source.dilation, strict=True)]
@@ -98,7 +98,13 @@ class Convolution(Kind):
         weight = weights.value(edge, "weight")
         kept = centre(weight, module.kernel_size)
         if weight.count_nonzero() > kept.count_nonzero():  # taps around the original ones have learned
-            return Returned(source, lambda: weights.move(edge, source), f"its filters stay grown to {by(edge.kernel_size)}")
+            least = min(new for new, old in zip(source.kernel_size, module.kernel_size, strict=True) if new > old)
+
+            def put_grown() -> None:
+                _remember_growth(source, max(least, grown_to(module) or 0))
+                weights.move(edge, source)
+
+            return Returned(source, put_grown, f"its filters stay grown to {by(edge.kernel_size)}")
 
         def put() -> None:
             module.weight.data = kept.clone()
@@ -167,7 +173,7 @@ class Convolution(Kind):
                 hint,
             )
 
-    def _grown(self, module: Any, kernel_size: int | None) -> Any:
+    def grown(self, module: Any, kernel_size: int | None) -> Any:
         """The convolution with zeros around its filters."""
         conv = self._shaped_as(module, kernel_size)
         with torch.no_grad():
@@ -189,6 +195,28 @@ class TransposedConvolution(Convolution):
 
     def _more_options(self, conv: Any) -> dict[str, Any]:
         return {"output_padding": conv.output_padding}
+
+
+_GROWN = "_xdops_grown"
+
+
+def _remember_growth(conv: nn.Module, kernel_size: int) -> None:
+    conv.__dict__[_GROWN] = kernel_size
+
+
+def grown_to(module: nn.Module) -> int | None:
+    """The kernel size to which a layer that was given back has grown; None for the backbone's own layers."""
+    return module.__dict__.get(_GROWN)
+
+
+def grow(module: nn.Module, kernel_size: int) -> nn.Module:
+    """A backbone's layer as `revert_` gave it back grown."""
+    kind = next((k for k in (Convolution(), TransposedConvolution()) if isinstance(module, k.bases)), None)
+    if kind is None:
+        raise XDError(f"a {type(module).__name__} whose filters have grown", "a convolution", "the backbone that was saved")
+    conv: nn.Module = kind.grown(module, kernel_size)
+    _remember_growth(conv, kernel_size)
+    return conv
 
 
 class _PaddedExplicitly:
