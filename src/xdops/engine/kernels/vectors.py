@@ -1,0 +1,137 @@
+"""Vectors of eight numbers in numba's compiled code: an emitter of LLVM instructions, and what plain kernels use of it.
+
+Numba turns loops into vector instructions when it can prove that arrays do not overlap, which it cannot do for rows of one array.
+Here vectors are said outright; LLVM fits them to the registers of any processor.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 8
+
+
+class Emitter:
+    """Emits operations on vectors of eight float32 or float64 numbers."""
+
+    def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
+        self.context, self.builder = context, builder
+        self.bits = 32 if dtype == types.float32 else 64
+        self.vector = ir.VectorType(ir.FloatType() if self.bits == 32 else ir.DoubleType(), LANES)
+
+    def data(self, array_type: Any, array: Any) -> Any:
+        """Pointer to an array's first number."""
+        return self.context.make_array(array_type)(self.context, self.builder, array).data
+
+    def plus(self, index: Any, offset: int) -> Any:
+        return self.builder.add(index, ir.Constant(index.type, offset)) if offset else index
+
+    def _address(self, data: Any, index: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(data, [index]), self.vector.as_pointer())
+
+    def load(self, data: Any, index: Any) -> Any:
+        return self.builder.load(self._address(data, index), align=self.bits // 8)
+
+    def store(self, data: Any, index: Any, value: Any) -> None:
+        self.builder.store(value, self._address(data, index), align=self.bits // 8)
+
+    def splat(self, data: Any, index: Any, offset: int = 0) -> Any:
+        """One number, eight times."""
+        number = self.builder.load(self.builder.gep(data, [self.plus(index, offset)]))
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        single = self.builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
+        return self.shuffle(single, undefined, [0] * LANES)
+
+    def zero(self) -> Any:
+        return ir.Constant(self.vector, None)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.builder.fadd(a, b)
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        return self.builder.fmul(a, b)
+
+    def negative(self, a: Any) -> Any:
+        return self.builder.fneg(a)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a b + c, in one instruction where the processor has it."""
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.fmuladd.v{LANES}f{self.bits}")
+        return self.builder.call(function, [a, b, c])
+
+    def fnma(self, a: Any, b: Any, c: Any) -> Any:
+        """c - a b."""
+        return self.fma(self.negative(a), b, c)
+
+    def shuffle(self, a: Any, b: Any, picks: list[int]) -> Any:
+        return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks))
+
+    def sums(self, vectors: list[Any]) -> Any:
+        """The sums of eight vectors, as one vector. Numbers stay within half a vector until the end, which processors prefer."""
+        even, odd = [0, 2, 8, 10, 4, 6, 12, 14], [1, 3, 9, 11, 5, 7, 13, 15]
+        low, high = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
+        for first, second in ((even, odd), (even, odd), (low, high)):
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self.add(self.shuffle(a, b, first), self.shuffle(a, b, second)) for a, b in pairs]
+        return vectors[0]
+
+    def transposed(self, rows: list[Any]) -> list[Any]:
+        """Eight rows of an 8 x 8 block to its columns: off-diagonal halves of ever smaller blocks change places."""
+        span = LANES // 2
+        while span:
+            low = [i for k in range(0, LANES, 2 * span) for part in (0, LANES) for i in range(part + k, part + k + span)]
+            high = [i + span for i in low]
+            for first in range(0, LANES, 2 * span):
+                for i in range(first, first + span):
+                    a, b = rows[i], rows[i + span]
+                    rows[i], rows[i + span] = self.shuffle(a, b, low), self.shuffle(a, b, high)
+            span //= 2
+        return rows
+
+
+@intrinsic
+def turn(typingctx: Any, source: Any, start: Any, step: Any, out: Any, place: Any, pitch: Any) -> Any:
+    """The 8 x 8 block with rows source[start + i step :] transposed to rows out[place + i pitch :]."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, source.dtype)
+        source_data, out_data = emit.data(signature.args[0], args[0]), emit.data(signature.args[3], args[3])
+        at, to, rows = args[1], args[4], []
+        for _ in range(LANES):
+            rows.append(emit.load(source_data, at))
+            at = builder.add(at, args[2])
+        for row in emit.transposed(rows):
+            emit.store(out_data, to, row)
+            to = builder.add(to, args[5])
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, types.intp, out, types.intp, types.intp), codegen
+
+
+@intrinsic
+def copy8(typingctx: Any, source: Any, start: Any, out: Any, place: Any) -> Any:
+    """out[place : place + 8] = source[start : start + 8]."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, source.dtype)
+        value = emit.load(emit.data(signature.args[0], args[0]), args[1])
+        emit.store(emit.data(signature.args[2], args[2]), args[3], value)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, out, types.intp), codegen
+
+
+@intrinsic
+def clear8(typingctx: Any, out: Any, place: Any) -> Any:
+    """out[place : place + 8] = 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, out.dtype)
+        emit.store(emit.data(signature.args[0], args[0]), args[1], emit.zero())
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp), codegen

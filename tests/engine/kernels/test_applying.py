@@ -1,0 +1,165 @@
+"""The compiled kernels against dense matrices: values and gradients, in every layout that the engine uses."""
+
+import os
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from xdops.engine.kernels.applying import ButterflyShape, Side, joined_values, multiply, multiply_backward
+from xdops.matrices import Butterfly, HalfButterfly, KMatrix
+
+pytest.importorskip("numba")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A K-matrix of some butterflies, the first applied first; how many of its rows or columns are in use, and how far apart."""
+
+    shapes: tuple[ButterflyShape, ...]
+    columns: int
+    count: int
+    step: int = 1
+
+
+def _butterflies(radices: tuple[int, ...], *increasing: bool) -> tuple[ButterflyShape, ...]:
+    return tuple(ButterflyShape(radices, up) for up in increasing)
+
+
+ENTERING = {
+    "radix 2": Case(_butterflies((2, 2, 2, 2), False), 16, 16),
+    "every unrolled radix, some columns of the input missing": Case(_butterflies((2, 3, 5), False), 37, 21),
+    "depth 3": Case(_butterflies((2, 3), False, True, False), 16, 6),
+    "radices without code of their own": Case(_butterflies((4, 7), False), 33, 28),
+    "one factor": Case(_butterflies((5,), False), 17, 5),
+    "one point": Case(_butterflies((1,), False), 3, 1),
+    "spaced inputs": Case(_butterflies((2, 3, 2), False), 20, 4, 3),
+    "half": Case((ButterflyShape((3, 2, 2), False, True),), 40, 11),
+    "half, depth 3": Case((*_butterflies((3, 2), False, True), ButterflyShape((3, 2), False, True)), 16, 6),
+}
+
+LEAVING = {
+    "radix 2": Case(_butterflies((2, 2, 2, 2), True), 16, 16),
+    "every unrolled radix, some rows": Case(_butterflies((2, 3, 5), True), 37, 23),
+    "every third row": Case(_butterflies((2, 7), True), 40, 5, 3),
+    "depth 3": Case(_butterflies((3, 2), True, False, True), 21, 6),
+    "half": Case((ButterflyShape((3, 2, 2), True, True),), 40, 11),
+    "half, depth 3": Case((ButterflyShape((3, 2), True, True), *_butterflies((3, 2), False, True)), 18, 5),
+}
+
+
+def _matrix(shapes: tuple[ButterflyShape, ...], values: list[Tensor]) -> Tensor:
+    parts = [(HalfButterfly if s.half else Butterfly)(v, s.radices, s.increasing) for s, v in zip(shapes, values, strict=True)]
+    return KMatrix(parts).to_dense()
+
+
+def _values(shapes: tuple[ButterflyShape, ...], dtype: torch.dtype) -> list[Tensor]:
+    return [
+        (torch.randn((HalfButterfly if s.half else Butterfly).entries(s.radices), 2, dtype=dtype) / 2).requires_grad_()
+        for s in shapes
+    ]
+
+
+def _complex(t: Tensor) -> Tensor:
+    """(q, m) or (2, ...) -> complex."""
+    return torch.complex(t[0], t[1]) if t.dim() == 3 else torch.complex(t, torch.zeros_like(t))
+
+
+def _parts(t: Tensor, like: Tensor) -> Tensor:
+    return torch.stack((t.real, t.imag)) if like.dim() == 3 else t.real
+
+
+def _close(found: Tensor | None, expected: Tensor) -> None:
+    assert found is not None
+    scale = float(expected.detach().abs().max()) + 1e-30
+    torch.testing.assert_close(found / scale, expected / scale, rtol=0, atol=1e-12 if found.dtype == torch.float64 else 1e-5)
+
+
+DTYPES = [torch.float64, torch.float32]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("real", [True, False])
+@pytest.mark.parametrize("case", ENTERING.values(), ids=ENTERING.keys())
+def test_rows_enter_a_domain_as_columns(case: Case, real: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    values = _values(case.shapes, dtype)
+    A = _matrix(case.shapes, values)
+    x = torch.randn(*(() if real else (2,)), case.columns, case.count, dtype=dtype)
+    seen = _complex(x).requires_grad_()
+    expected = A[:, :: case.step][:, : case.count] @ seen.mT
+    inside = Side(A.shape[1], case.count, case.step, 1 if real else 2)
+    domain = Side(A.shape[0], A.shape[0], turned=False)
+    y = torch.empty(2, A.shape[0], case.columns, dtype=dtype)
+    flat = joined_values(values)
+    multiply(case.shapes, flat, x, inside, y, domain)
+    _close(y, _parts(expected, y))
+    g = torch.randn_like(y)
+    gx, *gv = torch.autograd.grad(expected, (seen, *values), _complex(g))
+    grad = multiply_backward(case.shapes, flat, g, domain, x, inside, x)  # in place of x
+    _close(x, _parts(gx, x))
+    _close(grad, joined_values(gv))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("real", [True, False])
+@pytest.mark.parametrize("case", LEAVING.values(), ids=LEAVING.keys())
+def test_columns_leave_a_domain_as_rows(case: Case, real: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    values = _values(case.shapes, dtype)
+    A = _matrix(case.shapes, values)
+    y = torch.randn(2, A.shape[1], case.columns, dtype=dtype)
+    seen = _complex(y).requires_grad_()
+    expected = (A[:: case.step][: case.count] @ seen).mT
+    domain = Side(A.shape[1], A.shape[1], turned=False)
+    outside = Side(A.shape[0], case.count, case.step, 1 if real else 2)
+    out = torch.empty(*(() if real else (2,)), case.columns, case.count, dtype=dtype)
+    flat = joined_values(values)
+    multiply(case.shapes, flat, y, domain, out, outside)
+    _close(out, _parts(expected, out))
+    g = torch.randn_like(out)
+    gy, *gv = torch.autograd.grad(expected, (seen, *values), _complex(g))
+    without = torch.empty_like(y)
+    assert multiply_backward(case.shapes, flat, g, outside, None, domain, without) is None
+    grad = multiply_backward(case.shapes, flat, g, outside, y, domain, y)
+    _close(without, _parts(gy, y))
+    _close(y, _parts(gy, y))
+    _close(grad, joined_values(gv))
+
+
+def _gradient(threads: int) -> Tensor:
+    shapes = _butterflies((2, 2, 2), False)
+    torch.manual_seed(0)
+    (values,), x, g = _values(shapes, torch.float32), torch.randn(100, 8), torch.randn(2, 8, 100)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        grad = multiply_backward(shapes, values.flatten(), g, Side(8, 8, turned=False), x, Side(8, 8, parts=1), None)
+    finally:
+        torch.set_num_threads(before)
+    assert grad is not None
+    return grad
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_sums_repeat_to_the_bit(threads: int) -> None:
+    assert torch.equal(_gradient(threads), _gradient(threads))
+    _close(_gradient(threads), _gradient(1))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    expected = _gradient(2)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if torch.equal(_gradient(2), expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_tensors_that_are_not_contiguous_are_refused() -> None:
+    x = torch.randn(8, 16).t()
+    with pytest.raises(ValueError, match="contiguous"):
+        multiply(
+            _butterflies((2, 2, 2), False), torch.randn(96), x, Side(8, 8, parts=1), torch.empty(2, 8, 16), Side(8, 8, turned=False)
+        )
