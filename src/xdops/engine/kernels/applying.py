@@ -4,12 +4,12 @@ Columns go through the factors 16 at a time, in the cache: `8 n sum(radices)` fl
 factors in memory, no copy before or after them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +20,11 @@ WIDTH, ROW = 16, 32
 
 #: Kinds of factors that are no radix.
 FOLD, UNFOLD = -1, -2
+
+
+def _integers(numbers: Any) -> Any:
+    """As the kernels take them: an array of numpy's."""
+    return torch.tensor(numbers, dtype=torch.int64).numpy()
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,18 @@ class Side:
     turned: bool = True
 
     @property
-    def numbers(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
-        return np.array([self.count, self.step, self.size, self.parts, self.turned], dtype=np.int64)
+    def numbers(self) -> Any:
+        return _integers([self.count, self.step, self.size, self.parts, int(self.turned)])
 
 
 @lru_cache(maxsize=512)
-def factor_steps(shapes: tuple[ButterflyShape, ...]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def factor_steps(shapes: tuple[ButterflyShape, ...]) -> Any:
     """(kind, stride, blocks, offset) of every factor, in the order they are applied."""
     steps: list[tuple[int, int, int, int]] = []
     offset = 0
     for shape in shapes:
         radices = shape.radices[:-1] if shape.half else shape.radices
-        points = int(np.prod(radices, dtype=np.int64))
+        points = math.prod(radices)
         stride, own = 1, []
         for r in radices:
             own.append((r, stride, points // (r * stride), offset))
@@ -66,7 +71,7 @@ def factor_steps(shapes: tuple[ButterflyShape, ...]) -> "np.ndarray[Any, np.dtyp
             own.append((UNFOLD if shape.increasing else FOLD, points, 1, offset))
             offset += 4 * points
         steps += own if shape.increasing else own[::-1]
-    return np.array(steps, dtype=np.int64)
+    return _integers(steps)
 
 
 def working_numbers(steps: Any, x: Side, y: Side, backward: bool) -> int:
