@@ -38,7 +38,7 @@ MISTAKES = {
     "too few dimensions": (lambda: OP(image(3, 12, 10)), r"shape \(3, 12, 10\).*4 dimensions"),
     "too many dimensions": (lambda: LINE(image(1, 3, 12, 1)), "3 dimensions"),
     "channels that do not match": (lambda: OP(image(1, 5, 12, 10)), "5 channels.*3 channels"),
-    "an input larger than the operation": (lambda: OP(image(1, 3, 12, 30)), r"length 30 .*dimension 1.*at most 11"),
+    "an input larger than the operation": (lambda: OP(image(1, 3, 12, 30)), r"length 30 .*dimension 1.*at most 12"),
     "an input too small for any output": (lambda: LINE(image(1, 3, 2)), "length 2.*at least 3"),
     "an integer input": (lambda: OP(image(1, 3, 12, 10, dtype=torch.long)), "int64.*floating-point"),
     "an integer vector": (lambda: identity(4).apply(torch.arange(4)), "int64.*floating-point"),

@@ -19,6 +19,7 @@ TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3
 KERNELS = {1: 7, 2: 4, 3: 3}
 EXTRA_LENGTH = {1: 30, 2: 9, 3: 4}
 MODES = ["zeros", "circular", "reflect", "replicate"]
+DOMAINS = ["full", "half"]
 DEPTHS = [None, (1, 3, 1), (3, 3, 3)]
 
 
@@ -29,6 +30,9 @@ class Case:
     smaller: tuple[int, ...]
     options: dict[str, Any]
     dtype: torch.dtype
+
+
+domains = st.sampled_from(DOMAINS)
 
 
 @st.composite
@@ -83,13 +87,16 @@ def _case(draw, kind, dims, least, geometry, extra) -> Case:
     torch.manual_seed(draw(st.integers(0, 1000)))
     layer = kind(*channels, *geometry, groups=groups, bias=draw(st.booleans()), dtype=dtype, **extra)
     presence = st.sampled_from(["absent", "fixed", "trained"])
-    return Case(layer, size, smaller, {"depth": draw(st.sampled_from(DEPTHS)), "b": draw(presence), "C": draw(presence)}, dtype)
+    options = {"depth": draw(st.sampled_from(DEPTHS)), "b": draw(presence), "C": draw(presence), "domain": draw(domains)}
+    return Case(layer, size, smaller, options, dtype)
 
 
 def check(case: Case) -> None:
     op = XDOperation.from_conv(case.layer, case.size, **case.options)
     if case.options["depth"] is not None:
         assert op.depth == case.options["depth"]
+    halved = case.options["domain"] == "half"
+    assert op.domain == (*op.sizes[:-1], op.sizes[-1] // 2 if halved else op.sizes[-1])
     for size in {case.size, case.smaller}:
         x = torch.randn(2, case.layer.in_channels, *size, dtype=case.dtype)
         expected = case.layer(x)
@@ -135,19 +142,21 @@ def test_any_transposed_convolution_in_three_dimensions(case):
 
 @pytest.mark.parametrize("size", [5, 7, 31, 37, 64, 97, 100])
 @pytest.mark.parametrize("mode", MODES)
-def test_odd_and_prime_lengths(size, mode):
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_odd_and_prime_lengths(size, mode, domain):
     for kernel, dilation in itertools.product((1, 2, 3, 5), (1, 2)):
         pad = min(2, size - 1)
         layer = nn.Conv1d(2, 3, kernel, padding=pad, dilation=dilation, padding_mode=mode, dtype=torch.float64)
         if size + 2 * pad > dilation * (kernel - 1):
             x = torch.randn(1, 2, size, dtype=torch.float64)
-            agree(XDOperation.from_conv(layer, size)(x), layer(x), 1e-10)
+            agree(XDOperation.from_conv(layer, size, domain=domain)(x), layer(x), 1e-10)
 
 
-def test_a_given_size_is_used_and_stays_exact():
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_given_size_is_used_and_stays_exact(domain):
     layer = nn.Conv1d(2, 3, 3, padding=1, dtype=torch.float64)
     x = torch.randn(2, 2, 20, dtype=torch.float64)
-    op = XDOperation.from_conv(layer, 20, size=34)
+    op = XDOperation.from_conv(layer, 20, size=34, domain=domain)
     assert op.sizes == (34,)
     agree(op(x), layer(x), 1e-10)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from xdops.errors import XDError
 from xdops.operations import ARCHITECTURE
+from xdops.operations.domains import Domain
 from xdops.operations.warmstart import Depth, Presence
 
 #: The settings that decide which layers are converted.
@@ -26,6 +27,7 @@ class XDConfig:
     C: Presence = "absent"
     kernel_size: int | None = None  # filters are zero-padded around their centre to at least this size
     boundary: Literal["exact", "wrap"] = "exact"  # "wrap": convolutions circular at the input's own size, as in the paper
+    domain: Domain = "full"  # "half": half the points, for real inputs; Fourier layers, circular without padding, stay "full"
     perturb: float = 0.0  # relative size of the noise on the architecture parameters that are trained
     seed: int = 0  # of that noise, and of the weights that pools and skips get
     trained: tuple[str, ...] = ARCHITECTURE  # which of K, L, M, b, C learn
@@ -50,6 +52,7 @@ class XDConfig:
         one_of("b", self.b, ("absent", "fixed", "trained"))
         one_of("C", self.C, ("absent", "fixed", "trained"))
         one_of("boundary", self.boundary, ("exact", "wrap"))
+        one_of("domain", self.domain, ("half", "full"))
         if unknown := set(self.trained) - set(ARCHITECTURE):
             raise XDError(f"trained={sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", 'trained=("K", "L", "M")')
         if not 0 <= self.perturb < float("inf"):

@@ -5,6 +5,7 @@ Factor j of a butterfly has radix r_j and stride s_j = r_1 ... r_{j-1}; an index
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -75,6 +76,19 @@ def smooth_size(at_least: int, max_radix: int = MAX_RADIX) -> int:
     while n > 1 and prime_factors(n)[-1] > max_radix:
         n += 1
     return n
+
+
+@lru_cache(maxsize=4096)
+def cheapest_size(at_least: int, even: bool = False) -> int:
+    """The n >= `at_least` whose butterflies cost least, n times the sum of its primes; 135 = 3*3*3*5, not 130 = 2*5*13."""
+    best, least = 0, math.inf
+    n = max(2 if even else 1, at_least)
+    while n * max(1.0, 3 * math.log(n, 3)) < least:  # no n has primes of a smaller sum than 3 log_3(n)
+        primes = prime_factors(n) or (1,)
+        if primes[-1] <= MAX_RADIX and not (even and n % 2) and n * sum(primes) < least:
+            best, least = n, n * sum(primes)
+        n += 1
+    return best
 
 
 def strides_of(radices: Sequence[int]) -> tuple[int, ...]:

@@ -1,15 +1,15 @@
 """Where a layer's inputs, filter taps and outputs sit in one dimension of an operation's grid of n points.
 
-A layer computes y[t] = sum_j w_j x[t + q_j] over tap positions q_j. Reading all positions modulo n, it is one circular
-correlation of size n: inputs stand at columns 0, step, 2 step, ... of M, outputs are rows 0, stride, 2 stride, ... of K, and L
-knows the tap positions.
+A layer computes y[t] = sum_j w_j x[t + q_j] over tap positions q_j. Reading all positions modulo n, with a change of sign in the
+half domain (`domains`), it is one circular correlation of size n: inputs stand at columns 0, step, 2 step, ... of M, outputs are
+rows 0, stride, 2 stride, ... of K, and L knows the tap positions.
 """
 
 from dataclasses import dataclass
 
 from xdops.engine.geometry import Line
 from xdops.errors import XDError
-from xdops.matrices.radices import MAX_RADIX, prime_factors, smooth_size
+from xdops.matrices.radices import MAX_RADIX, cheapest_size, prime_factors, smooth_size
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ def least_size(taps: Taps, inputs: int, outputs: int) -> int:
     return max(inputs - min(0, low), outputs + max(0, high), inputs, outputs, taps.count, spread)
 
 
-def choose_size(at_least: int, given: int | None, what: str) -> int:
-    """A given size, checked, or the next smooth one."""
+def choose_size(at_least: int, given: int | None, what: str, half: bool = False) -> int:
+    """A given size, checked, or the one whose butterflies cost least."""
     if given is None:
-        return smooth_size(at_least)
-    if given < at_least:
+        return cheapest_size(at_least, even=half)
+    if given < at_least or (half and given % 2):
         raise XDError(
             f"size {given}",
-            f"at least {at_least}, which {what} needs",
-            f"size={smooth_size(at_least)}, or None to choose",
+            f"{'an even number, ' if half else ''}at least {at_least}, which {what} needs",
+            f"size={cheapest_size(at_least, even=half)}, or None to choose",
         )
     return given
 
@@ -96,9 +96,20 @@ def is_smooth(n: int) -> bool:
 
 
 def conv_axis(
-    m: int, kernel: int, stride: int, dilation: int, pad: tuple[int, int], mode: str, size: int | None, wrap: bool
+    m: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad: tuple[int, int],
+    mode: str,
+    size: int | None,
+    wrap: bool,
+    half: bool = False,
 ) -> tuple[Axis, Taps]:
-    """A convolution of m inputs; `wrap` is the paper's circular variant at the input's own size, whatever the mode."""
+    """A convolution of m inputs; `wrap` is the paper's circular variant at the input's own size, whatever the mode.
+
+    In the half domain nothing can wrap around as it is, so that a circular layer is one with explicit padding.
+    """
     low, high = pad
     growth = low + high - dilation * (kernel - 1)
     if m < 1 or m + growth < 1:
@@ -109,25 +120,30 @@ def conv_axis(
         )
     outputs = (m - 1 + growth) // stride * stride + 1
     centred = Taps(kernel, -low, dilation)
-    if wrap:
-        n = choose_size(max(m, outputs, kernel, dilation * (kernel - 1) + 1 if dilation > 1 else 1), size, "the wrapped layer")
+    if wrap and half:
+        if max(pad) > m:
+            raise XDError(f"padding {pad} around {m} points", f"at most {m}, so that it can wrap around", "boundary='exact'")
+        mode = "circular"
+    elif wrap:
+        least = max(m, outputs, kernel, dilation * (kernel - 1) + 1 if dilation > 1 else 1)
+        n = smooth_size(least) if size is None else choose_size(least, size, "the wrapped layer")
         return Axis(n, stride=stride, growth=growth), centred
-    if mode == "circular":
+    elif mode == "circular" and not half:
         fits = outputs <= m and is_smooth(m) and kernel <= m and (dilation == 1 or dilation * (kernel - 1) < m)
         if size == m or (size is None and fits):
             return Axis(m, stride=stride, growth=growth, wraps=True, wrap_pad=pad), centred
     if mode == "zeros":
-        n = choose_size(least_size(centred, m, outputs), size, "this layer at every position")
+        n = choose_size(least_size(centred, m, outputs), size, "this layer at every position", half)
         return Axis(n, stride=stride, growth=growth), centred
     plain = Taps(kernel, 0, dilation)
-    n = choose_size(least_size(plain, m + low + high, outputs), size, "this layer with its explicit padding")
+    n = choose_size(least_size(plain, m + low + high, outputs), size, "this layer with its explicit padding", half)
     return Axis(n, stride=stride, growth=growth, pad=pad), plain
 
 
 def conv_transpose_axis(
-    m: int, kernel: int, stride: int, dilation: int, pad: int, output_pad: int, size: int | None, wrap: bool
+    m: int, kernel: int, stride: int, dilation: int, pad: int, output_pad: int, size: int | None, wrap: bool, half: bool = False
 ) -> tuple[Axis, Taps]:
-    """A transposed convolution: y[t] = sum_j w_j X[t - j d + p] with X the inputs `stride` apart."""
+    """A transposed convolution: y[t] = sum_j w_j X[t - j d + p] with X the inputs `stride` apart. The half domain never wraps."""
     growth = dilation * (kernel - 1) - 2 * pad + output_pad
     inputs = (m - 1) * stride + 1
     outputs = inputs + growth
@@ -138,5 +154,9 @@ def conv_transpose_axis(
             "a larger input or less padding",
         )
     taps = Taps(kernel, pad, -dilation)
-    least = max(inputs, outputs, kernel) if wrap else least_size(taps, inputs, outputs)
-    return Axis(choose_size(least, size, "this layer"), step=stride, growth=growth), taps
+    if wrap and not half:
+        least = max(inputs, outputs, kernel)
+        n = smooth_size(least) if size is None else choose_size(least, size, "the wrapped layer")
+    else:
+        n = choose_size(least_size(taps, inputs, outputs), size, "this layer", half)
+    return Axis(n, step=stride, growth=growth), taps

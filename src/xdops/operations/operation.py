@@ -30,9 +30,10 @@ ARCHITECTURE = ("K", "L", "M", "b", "C")
 class XDOperation(nn.Module):
     """Re((K_1 (x) ... (x) K_N) diag(C (L w + b)) (M_1 (x) ... (x) M_N) x) + bias, in 1, 2 or 3 dimensions.
 
-    K, L, M: one K-matrix per dimension. b: (domain..., 2) or None for absent. C: (c_out, c_in/groups, 2) or None. `trained` names
-    the architecture parameters that learn; the others are fixed. weight: (c_out, c_in/groups, k...), with a trailing 2 if complex;
-    with `transposed_weight` its first two dimensions are laid out as in a transposed convolution, (c_in, c_out/groups, k...).
+    K, L, M: one K-matrix per dimension, (n, p), (p, n) and (p, n) for p points of the domain: n, or n/2 in the last dimension.
+    b: (p..., 2) or None for absent. C: (c_out, c_in/groups, 2) or None. `trained` names the architecture parameters that learn;
+    the others are fixed. weight: (c_out, c_in/groups, k...), with a trailing 2 if complex; with
+    `transposed_weight` its first two dimensions are laid out as in a transposed convolution, (c_in, c_out/groups, k...).
     causal: in one dimension, output t never depends on an input after t + causal, whatever the architecture becomes. `plan` is
     the way to evaluate, "auto" or the name of a form (see `engine.forms`); `source` is the layer that the warm start was made from.
 
@@ -135,7 +136,7 @@ class XDOperation(nn.Module):
                 "a larger operation",
             )
         if b is not None and tuple(b.shape) != (*domain, 2):
-            raise XDError(f"b of shape {tuple(b.shape)}", f"{(*domain, 2)}: pairs over the grid", "torch.zeros(*sizes, 2)")
+            raise XDError(f"b of shape {tuple(b.shape)}", f"{(*domain, 2)}: pairs over the domain", "torch.zeros(*domain, 2)")
         gates = (self.out_channels, self.in_channels // self.groups, 2)
         if self.out_channels % self.groups or self.in_channels % self.groups:
             raise XDError(
@@ -150,6 +151,11 @@ class XDOperation(nn.Module):
     def sizes(self) -> tuple[int, ...]:
         """n per dimension."""
         return tuple(a.size for a in self.axes)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """Points per dimension of the domain in which the operation multiplies: n, or n/2 in the last dimension."""
+        return tuple(m.shape[0] for m in self.matrix("M").matrices)
 
     @property
     def depth(self) -> tuple[int, int, int]:
@@ -320,7 +326,8 @@ class XDOperation(nn.Module):
         return copy.deepcopy(self)
 
     def extra_repr(self) -> str:
+        domain = "" if self.domain == self.sizes else f", domain={self.domain}"
         return (
-            f"{self.in_channels} -> {self.out_channels}, size={self.sizes}, kernel={self.kernel_size}, depth={self.depth}, "
+            f"{self.in_channels} -> {self.out_channels}, size={self.sizes}{domain}, kernel={self.kernel_size}, depth={self.depth}, "
             f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
         )

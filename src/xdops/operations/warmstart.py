@@ -3,9 +3,9 @@
 PyTorch's convolution is a correlation, y[t] = sum_j w_j x[t + q_j]. With F the DFT and P digit reversal,
 M = P F / sqrt(n), K = (P F)^H / sqrt(n) and L = P conj(F) at the tap positions q_j give it, since then
 K diag(L w) M x = F^-1 diag(conj(F) w at q) F x. M and K are unitary and L has entries of modulus 1, so that w keeps its scale.
+In the half domain (`domains`) half the rows of M and L and half the columns of K, at odd frequencies, give it for real inputs.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from xdops.engine.plan import Plan
 from xdops.errors import XDError
-from xdops.matrices import KMatrix, dft, digit_reversal, identity, permutation
+from xdops.matrices import KMatrix, identity, permutation
 from xdops.matrices.pairs import check_floating
-from xdops.matrices.special import resolve_radices
 from xdops.operations.axes import Axis, Taps, conv_axis, conv_transpose_axis
+from xdops.operations.domains import Domain, domain_radices, fourier, fourier_in, half_turns, halved, phases
 from xdops.operations.operation import XDOperation
 from xdops.operations.source import Source
 
@@ -39,13 +39,16 @@ def from_conv(
     trained: Sequence[str] = ("K", "L", "M", "b", "C"),
     causal: bool = False,
     plan: str | Plan = "auto",
+    domain: Domain = "full",
 ) -> XDOperation:
     """The XD-operation equal to `conv` on inputs of `input_size` (and smaller ones), sharing its weight and bias.
 
     depth: (K, L, M), one number for all, or None for the least that holds the layer. size: the operation's own size per
-    dimension, or None for the smallest smooth one. boundary "wrap" is the paper's cheaper variant, circular at the input's own
-    size whatever the padding. causal: for a 1d convolution with stride 1 and zeros for padding, no output will ever see an input
-    later than the last one that the convolution lets it see: with left padding (k - 1) dilation, output t sees inputs up to t.
+    dimension, or None for the cheapest one. domain: "half" has half the points in the last dimension, for half the cost.
+    boundary "wrap" is the paper's cheaper variant, circular at the input's own size whatever the padding; in the half domain the
+    last dimension is made circular by explicit padding, and transposed convolutions stay exact there.
+    causal: for a 1d convolution with stride 1 and zeros for padding, no output will ever see an input later than the last one
+    that the convolution lets it see: with left padding (k - 1) dilation, output t sees inputs up to t.
     Smaller inputs work as well, but for circular padding without room for it: that is a clear error.
     """
     if not isinstance(conv, (*_CONVS, *_TRANSPOSED)):
@@ -56,22 +59,23 @@ def from_conv(
     sizes: Sequence[int | None] = (size,) * dims if size is None or isinstance(size, int) else tuple(size)
     if len(sizes) != dims:
         raise XDError(f"size {size}", f"{dims} numbers, or None", "size=None")
-    placed = [conv_geometry(conv, i, m, n, boundary == "wrap") for i, (m, n) in enumerate(zip(sizes_in, sizes, strict=True))]
+    half, wrap = halved(domain, dims), boundary == "wrap"
+    placed = [conv_geometry(conv, i, sizes_in[i], sizes[i], wrap, half[i]) for i in range(dims)]
     axes, taps = [axis for axis, _ in placed], [t for _, t in placed]
     depths = resolve_depth(depth, any(dilated(t) for t in taps))
     op = XDOperation(
         axes,
         conv.weight,
-        *convolution_matrices(axes, taps, depths, conv.weight.dtype),
-        b=constant_b(axes, b, conv.weight.dtype),
+        *convolution_matrices(axes, taps, depths, conv.weight.dtype, domain),
+        b=constant_b(axes, b, conv.weight.dtype, domain),
         C=constant_C(conv.out_channels, conv.in_channels // conv.groups, C, conv.weight.dtype),
         bias=conv.bias,
         groups=conv.groups,
         trained=learned(trained, b, C),
-        padding_mode=conv.padding_mode,
+        padding_mode="circular" if wrap else conv.padding_mode,
         transposed_weight=isinstance(conv, _TRANSPOSED),
         causal=_lookahead(conv, taps) if causal else None,
-        source=None if boundary == "wrap" else Source.of(conv),
+        source=None if wrap else Source.of(conv),
         plan=plan,
     )
     for name in ("stride", "padding", "dilation", "output_padding", "transposed"):
@@ -98,11 +102,11 @@ def per_dimension(value: int | Sequence[int], dims: int, what: str) -> tuple[int
     return values
 
 
-def conv_geometry(conv: Any, i: int, m: int, size: int | None, wrap: bool) -> tuple[Axis, Taps]:
+def conv_geometry(conv: Any, i: int, m: int, size: int | None, wrap: bool, half: bool = False) -> tuple[Axis, Taps]:
     """Axis and taps of dimension i of any torch convolution."""
     kernel, stride, dilation = conv.kernel_size[i], conv.stride[i], conv.dilation[i]
     if isinstance(conv, _TRANSPOSED):
-        return conv_transpose_axis(m, kernel, stride, dilation, int(conv.padding[i]), conv.output_padding[i], size, wrap)
+        return conv_transpose_axis(m, kernel, stride, dilation, int(conv.padding[i]), conv.output_padding[i], size, wrap, half)
     total = dilation * (kernel - 1)
     if conv.padding == "valid":
         pad = (0, 0)
@@ -110,7 +114,7 @@ def conv_geometry(conv: Any, i: int, m: int, size: int | None, wrap: bool) -> tu
         pad = (total // 2, total - total // 2)
     else:
         pad = (conv.padding[i], conv.padding[i])
-    return conv_axis(m, kernel, stride, dilation, pad, str(conv.padding_mode), size, wrap)
+    return conv_axis(m, kernel, stride, dilation, pad, str(conv.padding_mode), size, wrap, half)
 
 
 def dilated(taps: Taps) -> bool:
@@ -134,35 +138,39 @@ def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]
 
 
 def convolution_matrices(
-    axes: Sequence[Axis], taps: Sequence[Taps], depth: tuple[int, int, int], dtype: torch.dtype
+    axes: Sequence[Axis], taps: Sequence[Taps], depth: tuple[int, int, int], dtype: torch.dtype, domain: Domain = "full"
 ) -> tuple[list[KMatrix], list[KMatrix], list[KMatrix]]:
     """K, L, M of the warm start, one matrix per dimension."""
     K, L, M = [], [], []
-    for axis, tap in zip(axes, taps, strict=True):
-        into = dft(axis.size, order="reversed", norm="ortho", dtype=torch.float64)
+    for axis, tap, half in zip(axes, taps, halved(domain, len(axes)), strict=True):
+        into = fourier_in(axis.size, half)
         K.append(deepen_output(into.adjoint(), depth[0]).to(dtype))
-        L.append(filter_matrix(axis.size, tap, depth[1]).to(dtype))
+        L.append(filter_matrix(axis.size, tap, depth[1], half).to(dtype))
         M.append(deepen_input(into, depth[2]).to(dtype))
     return K, L, M
 
 
-def filter_matrix(n: int, taps: Taps, depth: int, radices: Sequence[int] | None = None) -> KMatrix:
-    """L: column j is the transform of a unit tap at its position, conj(F)[:, q_j], in digit-reversed order.
+def filter_matrix(n: int, taps: Taps, depth: int, half: bool = False, radices: Sequence[int] | None = None) -> KMatrix:
+    """L: column j is the transform of a unit tap at its position, the conjugate of M's column q_j, in digit-reversed order.
 
-    For taps next to each other a shift and a reflection suffice, at depth 1; taps apart are placed by a permutation.
+    For taps next to each other a shift and a reflection suffice, at depth 1; taps apart are placed by a permutation. In the half
+    domain a position q_j outside 0..n-1 is column q_j mod n with a change of sign for every n.
     """
-    fourier = dft(n, radices, order="reversed", norm="backward", dtype=torch.float64)
+    radices = domain_radices(n, half) if radices is None else radices
+    into = fourier(n, half, radices)
     if dilated(taps):
-        places = [(taps.first + j * taps.step) % n for j in range(taps.count)]
+        positions = [taps.first + j * taps.step for j in range(taps.count)]
+        places = [q % n for q in positions]
         free = sorted(set(range(n)) - set(places))
         source = [0] * n
         for column, place in enumerate((*places, *free)):
             source[place] = column
-        return fourier.conj() @ deepen_input(permutation(source, radices, dtype=torch.float64), depth - 1)
-    oriented = fourier.conj() if taps.step > 0 else fourier
-    turns = digit_reversal(resolve_radices(n, radices)) * taps.first % n
-    shift = torch.polar(torch.ones(n, dtype=torch.float64), turns.double() * (2 * math.pi / n))
-    return deepen_input(oriented.scale_rows(shift), depth)
+        placed = into.conj() @ deepen_input(permutation(source, radices, dtype=torch.float64), depth - 1)
+        if not half:
+            return placed
+        return placed.scale_columns(torch.tensor([(-1.0) ** (q // n) for q in (*positions, *free)], dtype=torch.float64))
+    oriented = into.conj() if taps.step > 0 else into
+    return deepen_input(oriented.scale_rows(phases(half_turns(radices, half) * taps.first, n)), depth)
 
 
 def deepen_input(matrix: KMatrix, depth: int) -> KMatrix:
@@ -186,9 +194,16 @@ def _identity_like(matrix: KMatrix, depth: int, increasing: bool) -> KMatrix:
     return identity(matrix.n, depth, matrix.radices, "increasing" if increasing else "decreasing", matrix.dtype)
 
 
-def constant_b(axes: Sequence[Axis], presence: Presence, dtype: torch.dtype) -> Tensor | None:
+def constant_b(axes: Sequence[Axis], presence: Presence, dtype: torch.dtype, domain: Domain = "full") -> Tensor | None:
     """b = 0: what a convolution has."""
-    return None if presence == "absent" else torch.zeros(*(a.size for a in axes), 2, dtype=dtype)
+    if presence == "absent":
+        return None
+    return torch.zeros(*domain_points(axes, domain), 2, dtype=dtype)
+
+
+def domain_points(axes: Sequence[Axis], domain: Domain) -> tuple[int, ...]:
+    """Points of the domain per dimension."""
+    return tuple(a.size // 2 if half else a.size for a, half in zip(axes, halved(domain, len(axes)), strict=True))
 
 
 def constant_C(c_out: int, c_in: int, presence: Presence, dtype: torch.dtype) -> Tensor | None:

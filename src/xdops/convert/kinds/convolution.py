@@ -25,6 +25,7 @@ from xdops.convert.kinds.kind import (
 from xdops.convert.report import by
 from xdops.errors import XDError
 from xdops.operations import XDOperation
+from xdops.operations.domains import halved
 from xdops.operations.warmstart import conv_geometry, from_conv
 
 
@@ -67,9 +68,10 @@ class Convolution(Kind):
         lengths = [set(seen) for seen in zip(*(x.shape[2:] for x in inputs), strict=True)]
         if config.boundary == "wrap" or source.padding_mode != "circular":
             return (None,) * len(lengths)
-        padded = _PaddedExplicitly(source)
+        padded, half = _PaddedExplicitly(source), halved(config.domain, len(lengths))
         return tuple(
-            conv_geometry(padded, i, max(seen), None, False)[0].size if len(seen) > 1 else None for i, seen in enumerate(lengths)
+            conv_geometry(padded, i, max(seen), None, False, half[i])[0].size if len(seen) > 1 else None
+            for i, seen in enumerate(lengths)
         )
 
     def start(self, source: nn.Module, recipe: Recipe) -> XDOperation:
@@ -84,6 +86,7 @@ class Convolution(Kind):
             C=config.C,
             trained=config.trained,
             causal=config.causal,
+            domain=config.domain,
         )
 
     def blank(self, source: nn.Module, dtype: torch.dtype) -> nn.Module:

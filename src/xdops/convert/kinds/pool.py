@@ -64,6 +64,7 @@ class AveragePool(Kind):
             count_include_pad=window.count_include_pad,
             kernel_size=filter_sizes(recipe),
             dtype=recipe.dtype,
+            domain=recipe.config.domain,
         )
         return with_filters(op, op.axes, 0, recipe)
 

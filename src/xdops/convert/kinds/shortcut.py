@@ -63,7 +63,7 @@ class Skip(Kind):
         return Window("identity", one, source.stride, one, none, none, offset=source.offset)
 
     def start(self, source: Any, recipe: Recipe) -> XDOperation:
-        op = named.skip(recipe.channels[0], recipe.input_size, filter_sizes(recipe), recipe.dtype)
+        op = named.skip(recipe.channels[0], recipe.input_size, filter_sizes(recipe), recipe.dtype, recipe.config.domain)
         axes = [Axis(a.size, stride=s) for a, s in zip(op.axes, source.stride, strict=True)]
         return with_filters(op, axes, source.offset, recipe)
 

@@ -107,7 +107,11 @@ def from_spectral_conv(
 ) -> XDOperation:
     """The XD-operation equal to `layer` on grids of `input_size`, with complex weights that are a copy of the layer's.
 
-    Its sizes are the grid's own, whatever their primes, since the layer's DFT is; it refuses any other grid.
+    Its sizes are the grid's own, whatever their primes, since the layer's DFT is; it refuses any other grid. Its domain is always
+    full: the layer is circular on n points, its frequencies 0, 1, ..., m-1 turn an even number of times pi, 0 among them, and a
+    half domain holds odd numbers alone (`domains`). On 2n points, half of which are zeros, the even points of half a domain are
+    these frequencies, but then half the domain is n points again and nothing is gained. As only the m kept modes have weights, the
+    layer's cost is in K and M; what a half domain would save there is the conjugate of the last dimension's frequencies.
     """
     sizes = per_dimension(input_size, len(layer.modes), "input_size")
     check_grid(layer.modes, sizes)

@@ -16,10 +16,10 @@ from xdops.operations.axes import Axis, Taps, choose_size
 from xdops.operations.catalogue.graphs import checked_graph, propagation
 from xdops.operations.catalogue.parts import (
     Sizes,
+    cheapest_axes,
     check_modes,
     fixed_matrices,
     fourier,
-    fourier_in,
     frequency_rows,
     in_dtype,
     initial_weight,
@@ -34,8 +34,9 @@ from xdops.operations.catalogue.parts import (
     with_matrices,
 )
 from xdops.operations.catalogue.pooling import pool_axis, row_scale
+from xdops.operations.domains import Domain, fourier_in, halved
 from xdops.operations.operation import XDOperation
-from xdops.operations.warmstart import convolution_matrices, filter_matrix, from_conv, per_dimension
+from xdops.operations.warmstart import convolution_matrices, domain_points, filter_matrix, from_conv, per_dimension
 
 __all__ = [
     "average_pool",
@@ -67,6 +68,7 @@ def convolution(
     padding_mode: str = "zeros",
     bias: bool = False,
     dtype: torch.dtype | None = None,
+    domain: Domain = "full",
 ) -> XDOperation:
     """Claim 1: every convolution, at depth (1,3,1), or (1,1,1) without dilation.
 
@@ -88,7 +90,7 @@ def convolution(
         padding_mode=padding_mode,
         dtype=dtype,
     )
-    op = from_conv(conv, input_size, b="trained", C="trained")
+    op = from_conv(conv, input_size, b="trained", C="trained", domain=domain)
     blocks = torch.ones(out_channels // groups, in_channels // groups)
     assert op.C is not None
     op.C.data = to_pairs(torch.block_diag(*[blocks] * groups)).to(op.C)
@@ -96,16 +98,20 @@ def convolution(
     return op
 
 
-def skip(channels: int, input_size: Sizes, kernel_size: Sizes = 1, dtype: torch.dtype | None = None) -> XDOperation:
+def skip(
+    channels: int, input_size: Sizes, kernel_size: Sizes = 1, dtype: torch.dtype | None = None, domain: Domain = "full"
+) -> XDOperation:
     """Claim 2: the identity, at depth (1,1,1): L = 0, b = 1, C = I. `kernel_size` is that of the weights, which it ignores."""
-    axes = [Axis(smooth_size(m)) for m in spatial_sizes(input_size)]
-    return parameter_free(axes, torch.ones(*(a.size for a in axes)), channels, kernel_size, dtype)
+    axes = cheapest_axes(spatial_sizes(input_size), domain)
+    return parameter_free(axes, torch.ones(domain_points(axes, domain)), channels, kernel_size, dtype, domain=domain)
 
 
-def zero(channels: int, input_size: Sizes, kernel_size: Sizes = 1, dtype: torch.dtype | None = None) -> XDOperation:
+def zero(
+    channels: int, input_size: Sizes, kernel_size: Sizes = 1, dtype: torch.dtype | None = None, domain: Domain = "full"
+) -> XDOperation:
     """Claim 2: the zero-operation, at depth (1,1,1): L = 0, b = 0, C = I."""
-    axes = [Axis(smooth_size(m)) for m in spatial_sizes(input_size)]
-    return parameter_free(axes, torch.zeros(*(a.size for a in axes)), channels, kernel_size, dtype)
+    axes = cheapest_axes(spatial_sizes(input_size), domain)
+    return parameter_free(axes, torch.zeros(domain_points(axes, domain)), channels, kernel_size, dtype, domain=domain)
 
 
 def average_pool(
@@ -119,6 +125,7 @@ def average_pool(
     count_include_pad: bool = True,
     kernel_size: Sizes = 1,
     dtype: torch.dtype | None = None,
+    domain: Domain = "full",
 ) -> XDOperation:
     """Claim 3: average pooling, at depth (1,1,1): L = 0, C = I, and b the transform of the pooling filter 1/k at its taps.
 
@@ -132,12 +139,12 @@ def average_pool(
     strides = pool if stride is None else per_dimension(stride, dims, "stride")
     dilations, pads = per_dimension(dilation, dims, "dilation"), none_negative(padding, dims, "padding")
     axes, filters, scales = [], [], []
-    for m, k, s, d, p in zip(sizes, pool, strides, dilations, pads, strict=True):
-        axis, taps = pool_axis(m, k, s, d, p, ceil_mode, count_include_pad)
+    for m, k, s, d, p, half in zip(sizes, pool, strides, dilations, pads, halved(domain, dims), strict=True):
+        axis, taps = pool_axis(m, k, s, d, p, ceil_mode, count_include_pad, half)
         axes.append(axis)
-        filters.append(filter_matrix(axis.size, taps, 1).apply(torch.full((k,), 1 / k, dtype=torch.float64)))
+        filters.append(filter_matrix(axis.size, taps, 1, half).apply(torch.full((k,), 1 / k, dtype=torch.float64)))
         scales.append(row_scale(axis))
-    return parameter_free(axes, outer(filters), channels, kernel_size, dtype, scales)
+    return parameter_free(axes, outer(filters), channels, kernel_size, dtype, scales, domain)
 
 
 def compose_input(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -> XDOperation:

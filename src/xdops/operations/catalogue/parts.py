@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from xdops.errors import XDError
-from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, dft, digit_reversal, permutation, sparse
+from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, cheapest_size, digit_reversal, permutation, sparse
 from xdops.matrices.pairs import to_pairs
 from xdops.matrices.radices import default_radices
 from xdops.operations.axes import Axis
+from xdops.operations.domains import Domain, fourier_in, halved
 from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import per_dimension
 
@@ -65,6 +66,11 @@ def spatial_dims(input_size: Sizes) -> int:
     return dims
 
 
+def cheapest_axes(sizes: Sequence[int], domain: Domain) -> list[Axis]:
+    """One axis for each length, of the size whose butterflies cost least."""
+    return [Axis(cheapest_size(m, even=half)) for m, half in zip(sizes, halved(domain, len(sizes)), strict=True)]
+
+
 def check_modes(weights: int, n: int) -> None:
     if weights > n:
         raise XDError(f"{weights} weights for modes", f"at most {n}, the operation's size", "fewer modes")
@@ -76,10 +82,6 @@ def initial_weight(in_channels: int, out_channels: int, kernel: Sequence[int], d
     weight = torch.empty(out_channels, in_channels, *kernel, dtype=dtype)
     nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # as nn.Conv*d does
     return weight
-
-
-def fourier_in(n: int, radices: Sequence[int] | None = None) -> KMatrix:
-    return dft(n, radices, order="reversed", norm="ortho", dtype=torch.float64)
 
 
 def fourier(axes: Sequence[Axis], dtype: torch.dtype) -> tuple[list[KMatrix], list[KMatrix]]:
@@ -104,6 +106,7 @@ def parameter_free(
     kernel_size: Sizes,
     dtype: torch.dtype | None,
     row_scales: Sequence[Tensor] | None = None,
+    domain: Domain = "full",
 ) -> XDOperation:
     """L = 0 and C = I: b alone acts.
 
@@ -111,12 +114,12 @@ def parameter_free(
     several zero matrices has no gradient in any of them.
     """
     weight = initial_weight(channels, channels, per_dimension(kernel_size, len(axes), "kernel_size"), dtype)
-    M = [fourier_in(axis.size) for axis in axes]
+    M = [fourier_in(axis.size, half) for axis, half in zip(axes, halved(domain, len(axes)), strict=True)]
     K = [m.adjoint() for m in M]
     if row_scales is not None:
         K = [k.scale_rows(scale) for k, scale in zip(K, row_scales, strict=True)]
     L = [m.conj() for m in M]
-    L[0] = L[0].scale_rows(torch.zeros(axes[0].size))
+    L[0] = L[0].scale_rows(torch.zeros(L[0].shape[0]))
     K, L, M = (in_dtype(matrices, weight.dtype) for matrices in (K, L, M))
     return XDOperation(axes, weight, K, L, M, b=to_pairs(b).to(weight.dtype), C=to_pairs(torch.eye(channels, dtype=weight.dtype)))
 

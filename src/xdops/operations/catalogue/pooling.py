@@ -48,13 +48,14 @@ class PoolAxis(Axis):
 
 
 def pool_axis(
-    m: int, k: int, stride: int, dilation: int, pad: int, ceil_mode: bool, count_include_pad: bool
+    m: int, k: int, stride: int, dilation: int, pad: int, ceil_mode: bool, count_include_pad: bool, half: bool = False
 ) -> tuple[PoolAxis, Taps]:
     """The convolution's own axis; `ceil_mode` keeps a last window that starts inside but ends outside."""
     window = dilation * (k - 1) + 1
     if 2 * pad > window:
         raise XDError(f"padding {pad} for pooling windows of {window}", "at most half a window", f"padding={window // 2}")
-    axis, taps = conv_axis(m, k, stride, dilation, (pad, pad + (stride - 1 if ceil_mode else 0)), "zeros", None, wrap=False)
+    pads = (pad, pad + (stride - 1 if ceil_mode else 0))
+    axis, taps = conv_axis(m, k, stride, dilation, pads, "zeros", None, wrap=False, half=half)
     starts_outside = (axis.out(m) - 1) * stride >= m + pad
     growth = axis.growth - stride if ceil_mode and starts_outside else axis.growth
     return PoolAxis(

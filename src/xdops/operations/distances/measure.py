@@ -57,13 +57,13 @@ def architecture_distance(op: XDOperation, reference: XDOperation) -> float | No
 def architecture_tensors(op: XDOperation) -> list[Tensor]:
     """The numbers of K, L, M, b, C in float64, in that order, whether trained, fixed or absent."""
     matrices = [b.values for name in "KLM" for m in op.matrix(name).matrices for b in m.butterflies]
-    b = torch.zeros(*op.sizes, 2) if op.b is None else op.b
+    b = torch.zeros(*op.domain, 2) if op.b is None else op.b
     C = to_pairs(torch.ones(op.out_channels, op.in_channels // op.groups)) if op.C is None else op.C
     return [t.detach().to("cpu", torch.float64) for t in (*matrices, b, C)]
 
 
-def _layout(op: XDOperation) -> list[tuple[tuple[int, ...], bool]]:
-    return [(b.radices, b.increasing) for name in "KLM" for m in op.matrix(name).matrices for b in m.butterflies]
+def _layout(op: XDOperation) -> list[tuple[tuple[int, ...], bool, tuple[int, int]]]:
+    return [(b.radices, b.increasing, b.shape) for name in "KLM" for m in op.matrix(name).matrices for b in m.butterflies]
 
 
 def _relative(difference: float, scale: float) -> float:

@@ -10,8 +10,9 @@ from xdops.matrices import KMatrix, identity
 from xdops.matrices.pairs import to_pairs
 from xdops.operations.axes import Axis, Taps
 from xdops.operations.catalogue.fourier import WholeAxis, count_matrix
-from xdops.operations.catalogue.parts import fourier_in, in_dtype, mode_matrix, outer
+from xdops.operations.catalogue.parts import in_dtype, mode_matrix, outer
 from xdops.operations.distances.measure import Distance, distance
+from xdops.operations.domains import fourier_in
 from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import deepen_input, deepen_output, dilated, filter_matrix
 
@@ -47,15 +48,16 @@ def candidates(op: XDOperation) -> Iterator[tuple[str, XDOperation]]:
         for d in DILATIONS:
             if max(kernel) > 1 and all(d * (k - 1) < n for k, n in zip(kernel, op.sizes, strict=True)):
                 yield f"convolution {label}, dilation {d}", _convolution(op, kernel, d, all_to_all)
-    if op.complex_weight and op.places_weight:
-        L = [deepen_input(identity(n, radices=r, dtype=torch.float64), op.depth[1]) for n, r in _grid(op)]
+    whole = op.domain == op.sizes  # where alone the frequencies of a DFT are
+    if op.complex_weight and op.places_weight and whole:
+        L = [deepen_input(identity(n, radices=r, dtype=torch.float64), op.depth[1]) for n, _, r in _grid(op)]
         yield f"fno, {'x'.join(map(str, op.kernel_size))} modes", _rebuilt(op, L, torch.zeros(op.sizes), all_to_all)
         if all(isinstance(axis, WholeAxis) for axis in op.axes):  # it started as a spectral convolution
             *first, last = op.kernel_size
             L = [deepen_input(count_matrix(n, i == len(first)), op.depth[1]) for i, n in enumerate(op.sizes)]
             label = "x".join(map(str, (*(k // 2 for k in first), last)))
             yield f"spectral convolution, {label} modes", _rebuilt(op, L, torch.zeros(op.sizes), all_to_all)
-    elif op.kernel_size[-1] % 2 == 0 and not op.complex_weight:
+    elif op.kernel_size[-1] % 2 == 0 and not op.complex_weight and whole:
         modes = (*op.kernel_size[:-1], op.kernel_size[-1] // 2)
         halves = (*(1 for _ in modes[:-1]), 2)
         L = [deepen_input(mode_matrix(n, k, h), op.depth[1]) for n, k, h in zip(op.sizes, modes, halves, strict=True)]
@@ -67,9 +69,9 @@ def candidates(op: XDOperation) -> Iterator[tuple[str, XDOperation]]:
     yield "zero", _pool(op, 0, one_to_one)
 
 
-def _grid(op: XDOperation) -> list[tuple[int, tuple[int, ...]]]:
-    """Size and radices of every dimension: a domain's order follows from its radices."""
-    return [(matrix.n, matrix.radices) for matrix in op.matrix("M").matrices]
+def _grid(op: XDOperation) -> list[tuple[int, bool, tuple[int, ...]]]:
+    """Size, whether halved, and radices of every dimension: a domain's order follows from its radices."""
+    return [(matrix.n, matrix.shape[0] < matrix.n, matrix.radices) for matrix in op.matrix("M").matrices]
 
 
 def _taps(op: XDOperation, axis: Axis, k: int, d: int) -> Taps:
@@ -84,29 +86,30 @@ def _convolution(op: XDOperation, kernel: Sequence[int], d: int, gates: Tensor) 
     """The convolution of the first taps of the weights; further columns of L are zero."""
     taps = [_taps(op, axis, k, d) for axis, k in zip(op.axes, kernel, strict=True)]
     L = []
-    for (n, radices), tap in zip(_grid(op), taps, strict=True):
+    for (n, half, radices), tap in zip(_grid(op), taps, strict=True):
         needed = 3 if any(dilated(t) for t in taps) else 1
-        L.append(filter_matrix(n, tap, max(needed, op.depth[1]), radices))
+        L.append(filter_matrix(n, tap, max(needed, op.depth[1]), half, radices))
     if tuple(kernel) != op.kernel_size:
-        L = [matrix.scale_columns((torch.arange(matrix.n) < k).double()) for matrix, k in zip(L, kernel, strict=True)]
-    return _rebuilt(op, L, torch.zeros(op.sizes), gates)
+        L = [matrix.scale_columns((torch.arange(matrix.shape[1]) < k).double()) for matrix, k in zip(L, kernel, strict=True)]
+    return _rebuilt(op, L, torch.zeros(op.domain), gates)
 
 
 def _pool(op: XDOperation, k: int, gates: Tensor) -> XDOperation:
     """Average pooling of k entries at the stride of `op`; k = 1 is skip and k = 0 is zero."""
-    L = [deepen_input(fourier_in(n, radices).conj().scale_rows(torch.zeros(n)), op.depth[1]) for n, radices in _grid(op)]
+    into = [fourier_in(*axis).conj() for axis in _grid(op)]
+    L = [deepen_input(matrix.scale_rows(torch.zeros(matrix.shape[0])), op.depth[1]) for matrix in into]
     if k == 0:
-        return _rebuilt(op, L, torch.zeros(op.sizes), gates)
+        return _rebuilt(op, L, torch.zeros(op.domain), gates)
     mean = torch.full((max(k, 1),), 1 / max(k, 1), dtype=torch.float64)
     taps = [_taps(op, axis, k, 1) for axis in op.axes]
-    spectra = [filter_matrix(n, tap, 1, radices).apply(mean) for (n, radices), tap in zip(_grid(op), taps, strict=True)]
+    spectra = [filter_matrix(n, tap, 1, half, r).apply(mean) for (n, half, r), tap in zip(_grid(op), taps, strict=True)]
     return _rebuilt(op, L, outer(spectra), gates)
 
 
 def _rebuilt(op: XDOperation, L: Sequence[KMatrix], b: Tensor, C: Tensor) -> XDOperation:
     """Another operation in the space of `op`: its axes, weights and depth, Fourier K and M, and these L, b, C."""
     dtype = op.weight.dtype
-    fourier = [fourier_in(n, radices) for n, radices in _grid(op)]
+    fourier = [fourier_in(*axis) for axis in _grid(op)]
     M = [deepen_input(into, op.depth[2]) for into in fourier]
     K = [deepen_output(into.adjoint(), op.depth[0]) for into in fourier]
     weight = op.weight.detach().cpu().clone()
