@@ -162,9 +162,28 @@ def test_the_paper_presets_are_the_paper_s() -> None:
     for preset in (burgers, darcy, *fluids):
         assert preset.search("CNN").schedule.milestones == (0.2, 0.4, 0.6, 0.8)
         assert preset.search("CNN XD").architecture.weight_decay == 1e-4
-    figures = {row.slug: row.paper for row in find_table("burgers").rows(Context("paper"))}
+    figures = {row.slug: row.paper for row in find_table("burgers").rows(Context("paper")) if not row.source}
     assert figures["cnn-xd-resolution-512"] == 0.0079
     assert len(figures) == 24
+
+
+@pytest.mark.parametrize(("table", "own", "others"), [("burgers", 24, 48), ("darcy", 20, 31), ("navier-stokes", 6, 0)])
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_every_row_of_the_papers_table_stands_in_ours_run_or_not(table: str, own: int, others: int, scale: str) -> None:
+    rows = find_table(table).rows(Context(scale))
+    assert sum(row.paper is not None and not row.source for row in rows) == own
+    quoted = [row for row in rows if row.source]
+    assert len(quoted) == others
+    assert all(row.source == "Li et al. 2021" and not row.seeds for row in quoted)
+    assert len({row.slug for row in rows}) == len(rows)
+
+
+def test_the_papers_figure_stands_beside_its_own_viscosity_time_and_grid_alone() -> None:
+    laptop = [row for row in find_table("navier-stokes").rows(Context("laptop")) if row.seeds]
+    assert laptop
+    assert all(row.paper is None for row in laptop)
+    paper = [row for row in find_table("navier-stokes").rows(Context("paper")) if row.seeds]
+    assert all(row.paper is not None for row in paper)
 
 
 def test_a_miniature_of_the_darcy_table_runs_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +193,7 @@ def test_a_miniature_of_the_darcy_table_runs_from_end_to_end(tmp_path: Path, mon
     arguments = [f"--{key}={value}" for key, value in places.items()]
     assert main(["reproduce", "darcy", f"--data-dir={tmp_path}", "--quiet", *arguments]) == 0
     written = json.loads((tmp_path / "results" / "darcy-laptop.json").read_text())
-    rows = {(row["method"], row["setting"]["resolution"]): row for row in written["rows"]}
+    rows = {(row["method"], row["setting"]["resolution"]): row for row in written["rows"] if row["planned"]}
     assert set(rows) == {(m, r) for m in ("CNN", "CNN XD") for r in (7, 13)}
     for row in rows.values():
         assert row["seeds"] == [0, 1]

@@ -363,11 +363,11 @@ def test_the_list_has_every_exhibit_of_the_paper_with_its_state(whole: Path, cap
     shutil.copytree(whole / "results", "results")
     found = results()
     assert reproduce("--list") == 0
-    assert "mini: done at laptop scale" in " ".join(capsys.readouterr().out.split())
+    assert "mini: 4 of 4 rows of the paper, laptop scale" in " ".join(capsys.readouterr().out.split())
     found["rows"][0] |= {"seeds": [0]}
     Path("results/mini-laptop.json").write_text(json.dumps(found))
     assert reproduce("--list") == 0
-    assert "mini: 7 of 8 runs at laptop scale" in " ".join(capsys.readouterr().out.split())
+    assert "mini: 4 of 4 rows of the paper, 7 of 8 runs finished, laptop scale" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from xdops.report.rows import Results, progress
+from xdops.report.rows import Results, against_rows_of_the_paper, progress
 from xdops.reproduce.tables import TABLES
 from xdops.reproduce.tables.paper import PAPER, Exhibit
 
@@ -29,12 +29,22 @@ def state(exhibit: Exhibit, results: Sequence[Results]) -> str:
 
 
 def table_state(name: str, results: Sequence[Results]) -> str:
-    """ "burgers: done at laptop scale", "burgers: 3 of 8 runs at paper scale", "burgers: not run", or "not yet"."""
-    found = [(r["scale"], *progress(r)) for r in results if r["table"] == name]
-    parts = [f"{'done' if done >= planned else f'{done} of {planned} runs'} at {scale} scale" for scale, done, planned in found]
+    """What there is of a table, counted in the paper's rows: a method at one setting.
+
+    "burgers: 4 of 24 rows of the paper, 2 at other settings, laptop scale", "burgers: available, not run", or "not yet".
+    """
+    parts = [f"{counted(r)}, {r['scale']} scale" for r in results if r["table"] == name]
     if parts:
-        return f"{name}: {', '.join(parts)}"
+        return f"{name}: {'; '.join(parts)}"
     return f"{name}: available, not run" if name in TABLES else "not yet"
+
+
+def counted(results: Results) -> str:
+    in_paper, run, other = against_rows_of_the_paper(results)
+    parts = [f"{run} of {in_paper} rows of the paper"] if in_paper else []
+    parts += [f"{other} {'at other settings' if in_paper else 'rows'}"] if other else []
+    done, planned = progress(results)
+    return ", ".join(parts + ([f"{done} of {planned} runs finished"] if done < planned else []))
 
 
 def state_table(results: Sequence[Results]) -> Table:
@@ -47,6 +57,6 @@ def state_table(results: Sequence[Results]) -> Table:
     for head in ("in the paper", "what", "here"):
         table.add_column(head, no_wrap=head == "in the paper")
     for place, what, now in paper_state(results):
-        style = "green" if "done" in now else "dim" if now in ("not yet", "nothing to run") else None
+        style = "green" if " scale" in now else "dim" if now in ("not yet", "nothing to run") else None
         table.add_row(place, what, now, style=style)
     return table

@@ -43,7 +43,7 @@ def show(value: float | None, percent: bool = False) -> str:
 def here(line: Line, percent: bool) -> str:
     """Mean ± spread, or why there is none."""
     if line["mean"] is None:
-        return "diverged" if line["diverged"] else "–"
+        return "diverged" if line["diverged"] else "–" if line["planned"] else "not run here"
     mean = show(line["mean"], percent)
     if line["spread"] is None:
         return mean
@@ -94,6 +94,14 @@ def progress(results: Results) -> tuple[int, int]:
     rows = {(line["method"], setting(line["setting"])): line for line in results["rows"]}.values()
     done = sum(len(set(line["planned"]) & {*line["seeds"], *map(int, line["diverged"])}) for line in rows)
     return done, sum(len(line["planned"]) for line in rows)
+
+
+def against_rows_of_the_paper(results: Results) -> tuple[int, int, int]:
+    """Rows that the paper measured itself, how many of them are run here, and how many are run at settings that it has not."""
+    rows = {(line["method"], setting(line["setting"])): line for line in results["rows"] if not line.get("source")}.values()
+    own = [line for line in rows if line["paper"] is not None]
+    run = [line for line in rows if line["seeds"]]
+    return len(own), sum(line["paper"] is not None for line in run), sum(line["paper"] is None for line in run)
 
 
 def caption(results: Results) -> str:

@@ -87,6 +87,7 @@ def _line(
         "planned": list(row.seeds),
         "diverged": {str(o.seed): o.diverged for o in outcomes if o.diverged is not None},
         "paper": paper,
+        "source": row.source,
         "seconds": sum(o.seconds for o in outcomes),
         **{name: _mean([o.facts[name] for o in good]) for name in (good[0].facts if good else ())},
         "settings": dict(row.settings),

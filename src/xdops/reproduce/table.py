@@ -46,7 +46,8 @@ class Row:
     """One line of a table at one scale.
 
     settings: JSON data, everything that determines the outcome but the seed; other settings are another run, in another folder.
-    paper: the paper's figure, if it has one; by metric where a row measures several. No seeds: only the paper's figure is shown.
+    paper: the paper's figure, if it has one for this very setting; by metric where a row measures several. No seeds: only the
+    paper's figure is shown. source: whose figure it is where the paper quotes others ("Li et al. 2021").
     """
 
     method: str  # "CNN XD"
@@ -54,6 +55,7 @@ class Row:
     seeds: tuple[int, ...]
     settings: Mapping[str, Any]
     paper: float | Mapping[str, float] | None = None
+    source: str = ""
 
     @property
     def label(self) -> str:
@@ -89,6 +91,19 @@ class MeasuredRow(Row):
     """Whatever is not a search: measure(seed) -> one number per metric."""
 
     measure: Callable[[int], dict[str, float]]
+
+
+def quoted(method: str, setting: Mapping[str, Value], paper: float | Mapping[str, float], source: str = "") -> Row:
+    """A row of the paper that is not run here: its own, or one that it quotes."""
+    return Row(
+        method=f"{method} ({source})" if source else method, setting=setting, seeds=(), settings={}, paper=paper, source=source
+    )
+
+
+def with_the_rest(rows: Sequence[Row], paper: Sequence[Row]) -> list[Row]:
+    """`rows`, then those of the paper that are not among them."""
+    there = {(row.method, tuple(row.setting.items())) for row in rows}
+    return [*rows, *(row for row in paper if (row.method, tuple(row.setting.items())) not in there)]
 
 
 @dataclass(frozen=True)

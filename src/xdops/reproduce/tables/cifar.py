@@ -24,7 +24,7 @@ from xdops.reproduce.cifar import (
     permutation_of,
 )
 from xdops.reproduce.cifar.problem import Images
-from xdops.reproduce.table import Context, LineFigure, Prepared, Row, SearchRow, Table
+from xdops.reproduce.table import Context, LineFigure, Prepared, Row, SearchRow, Table, quoted, with_the_rest
 from xdops.search import Split
 
 #: The paper's own figures, normal and permuted: Table 1, and Table 6 for what it adds.
@@ -108,20 +108,12 @@ def rows(context: Context, presets: Mapping[str, Sequence[Preset]] = PRESETS, re
         for images in IMAGES
         for method in preset.methods(images)
     ]
-    there = {(r.setting["network"], r.method) for r in found}
-    for (network, method), _ in PAPER.items():
-        if (network, method) not in there:
-            found += [
-                Row(
-                    method=method,
-                    setting={"network": network, "images": images},
-                    seeds=(),
-                    settings={},
-                    paper=paper_figure(network, method, images),
-                )
-                for images in IMAGES
-            ]
-    return found
+    paper = [
+        quoted(method, {"network": network, "images": images}, figure)
+        for (network, method), figures in PAPER.items()
+        for images, figure in zip(IMAGES, figures, strict=True)
+    ]
+    return with_the_rest(found, paper)
 
 
 LAPTOP = """LeNet: all images; 4 epochs in batches of 64 instead of 200 in batches of 128, from step size 0.02 instead of 0.01.

@@ -3,7 +3,7 @@
 from functools import partial
 
 from xdops.reproduce.cost import CASES, measure_cost
-from xdops.reproduce.table import Context, MeasuredRow, Row, Table
+from xdops.reproduce.table import Context, MeasuredRow, Row, Table, quoted
 
 METRICS = ("minutes per epoch", "memory (GB)", "parameters (millions)")
 
@@ -43,7 +43,7 @@ def rows(context: Context) -> list[Row]:
             )
     for what, method in METHODS.items():
         paper = dict(zip(METRICS, PROTEINS[what], strict=True))
-        found.append(Row(method=method, setting={"network": "PSICOV (ResNet-18)"}, seeds=(), settings={}, paper=paper))
+        found.append(quoted(method, {"network": "PSICOV (ResNet-18)"}, paper))
     return found
 
 

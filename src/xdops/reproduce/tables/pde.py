@@ -19,7 +19,7 @@ from xdops.reproduce.pde import (
     make_problem,
     request_of,
 )
-from xdops.reproduce.table import Context, CurvesFigure, LineFigure, Prepared, Row, SearchRow, Table, Value
+from xdops.reproduce.table import Context, CurvesFigure, LineFigure, Prepared, Row, SearchRow, Table, Value, quoted, with_the_rest
 from xdops.search import Problem
 
 #: The paper's own figures: method -> one per resolution, in the paper's order.
@@ -35,10 +35,32 @@ PAPER_DARCY = {
     "CNN XD": (0.0065, 0.0065, 0.0065, 0.0071, 0.0066),
     "FNO XD": (0.0082, 0.0079, 0.0077, 0.0076, 0.0074),
 }
-#: By viscosity.
+#: What it quotes of earlier methods, from Li et al. 2021.
+QUOTED_BURGERS = {
+    "NN": (0.4714, 0.4561, 0.4803, 0.4645, 0.4779, 0.4452),
+    "GCN": (0.3999, 0.4138, 0.4176, 0.4157, 0.4191, 0.4198),
+    "FCN": (0.0958, 0.1407, 0.1877, 0.2313, 0.2855, 0.3238),
+    "PCANN": (0.0398, 0.0395, 0.0391, 0.0383, 0.0392, 0.0393),
+    "GNO": (0.0555, 0.0594, 0.0651, 0.0663, 0.0666, 0.0699),
+    "LNO": (0.0212, 0.0221, 0.0217, 0.0219, 0.0200, 0.0189),
+    "MGNO": (0.0243, 0.0355, 0.0374, 0.0360, 0.0364, 0.0364),
+    "FNO": (0.0149, 0.0158, 0.0160, 0.0146, 0.0142, 0.0139),
+}
+QUOTED_DARCY = {
+    "NN": (0.1716, None, 0.1716, 0.1716, 0.1716),
+    "GCN": (0.0253, None, 0.0493, 0.0727, 0.1097),
+    "FCN": (0.0299, None, 0.0298, 0.0298, 0.0299),
+    "PCANN": (0.0244, None, 0.0251, 0.0255, 0.0259),
+    "GNO": (0.0346, None, 0.0332, 0.0342, 0.0369),
+    "LNO": (0.0520, None, 0.0461, 0.0445, None),
+    "MGNO": (0.0416, None, 0.0428, 0.0428, 0.0420),
+    "FNO": (0.0108, None, 0.0109, 0.0109, 0.0098),
+}
+QUOTED_FROM = "Li et al. 2021"
+#: By viscosity, time and resolution: the paper's figures stand beside nothing else.
 PAPER_NAVIER_STOKES = {
-    1e-4: {"CNN": 0.325, "FNO": 0.182, "CNN XD": 0.172},
-    1e-5: {"CNN": 0.278, "FNO": 0.177, "CNN XD": 0.168},
+    (1e-4, 30.0, 64): {"CNN": 0.325, "FNO": 0.182, "CNN XD": 0.172},
+    (1e-5, 20.0, 64): {"CNN": 0.278, "FNO": 0.177, "CNN XD": 0.168},
 }
 
 
@@ -87,26 +109,45 @@ def settings_of(preset: Preset, method: str, every: int) -> dict[str, Any]:
     }
 
 
-def by_resolution(presets: Mapping[str, Preset], paper: Mapping[str, tuple[float, ...]], context: Context) -> list[Row]:
+def by_resolution(
+    presets: Mapping[str, Preset],
+    paper: Mapping[str, tuple[float, ...]],
+    others: Mapping[str, tuple[float | None, ...]],
+    context: Context,
+) -> list[Row]:
     published = list(presets["paper"].every)
     preset = presets[context.scale]
-    rows = []
+    rows: list[Row] = []
     for resolution, every in preset.every.items():
         for method in preset.methods:
             figures = dict(zip(published, paper.get(method, ()), strict=False))
             rows.append(row(preset, method, {"resolution": resolution}, every, figures.get(resolution), context.data_dir))
-    return rows
+    quotations = [
+        quoted(method, {"resolution": resolution}, figure, source)
+        for source, methods in (("", paper), (QUOTED_FROM, others))
+        for method, figures_ in methods.items()
+        for resolution, figure in zip(published, figures_, strict=True)
+        if figure is not None
+    ]
+    return with_the_rest(rows, quotations)
 
 
 def by_viscosity(context: Context) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for preset in NAVIER_STOKES[context.scale]:
         assert isinstance(preset.data, NavierStokesSettings)
-        setting: dict[str, Value] = {"viscosity": preset.data.viscosity, "time": preset.data.time}
-        ((_, every),) = preset.every.items()
-        figures = PAPER_NAVIER_STOKES.get(preset.data.viscosity, {})
+        ((resolution, every),) = preset.every.items()
+        setting = flow(preset.data.viscosity, preset.data.time, resolution)
+        figures = PAPER_NAVIER_STOKES.get((preset.data.viscosity, preset.data.time, resolution), {})
         rows += [row(preset, method, setting, every, figures.get(method), context.data_dir) for method in preset.methods]
-    return rows
+    quotations = [
+        quoted(method, flow(*where), figure) for where, figures in PAPER_NAVIER_STOKES.items() for method, figure in figures.items()
+    ]
+    return with_the_rest(rows, quotations)
+
+
+def flow(viscosity: float, time: float, resolution: int) -> dict[str, Value]:
+    return {"viscosity": viscosity, "time": time, "resolution": resolution}
 
 
 METRIC = "relative L2 error"
@@ -140,7 +181,7 @@ BURGERS_TABLE = Table(
     "Burgers' equation: error against resolution",
     "Figure 3 left, Table 8",
     METRIC,
-    partial(by_resolution, BURGERS, PAPER_BURGERS),
+    partial(by_resolution, BURGERS, PAPER_BURGERS, QUOTED_BURGERS),
     figures=(LineFigure("resolution", "Burgers' equation", log_x=True, log_y=True),),
     notes={"laptop": PROTOCOL + LAPTOP_BURGERS, "paper": PROTOCOL},
 )
@@ -149,7 +190,7 @@ DARCY_TABLE = Table(
     "Darcy flow: error against resolution",
     "Figure 3 right, Table 9, Figure 5",
     METRIC,
-    partial(by_resolution, DARCY, PAPER_DARCY),
+    partial(by_resolution, DARCY, PAPER_DARCY, QUOTED_DARCY),
     figures=(
         LineFigure("resolution", "Darcy flow", log_y=True),
         *(CurvesFigure({"resolution": s}, f"Darcy flow, {s} x {s}") for s in CURVES_AT),
