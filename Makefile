@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint types unit bench clean
+.PHONY: help demo test test-portable lint types unit bench clean
 
 help:
 	@echo "make demo   show what xdops does, on this machine, now"
 	@echo "make test   lint, types and all tests"
+	@echo "make test-portable   the tests that train, as on other processors"
 	@echo "make bench  time XD-operations against the convolutions they replace"
 
 $(READY): pyproject.toml constraints.txt
@@ -33,6 +34,12 @@ types: $(READY)
 # Two workers with one thread each: more threads than cores only wait for each other.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# Other instructions and other numbers of threads round otherwise; what training achieves must not depend on it.
+test-portable: $(READY)
+	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 $(BIN)/pytest -n 2 -m trains
+	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/pytest -n 2 -m trains
+	OMP_NUM_THREADS=2 $(BIN)/pytest -n 1 -m trains
 
 bench: $(READY)
 	$(BIN)/xdops bench layers

@@ -63,6 +63,7 @@ def test_a_search_on_users_data_ends_with_a_table_a_sentence_a_report_and_predic
         assert abs(got["prediction"].mean() - arrays["y"].mean()) < 3 * arrays["y"].std()  # in the units of the data
 
 
+@pytest.mark.trains
 def test_predictions_on_the_test_part_have_the_accuracy_that_the_search_reported(tmp_path: Path) -> None:
     parts = {}
     for i, part in enumerate(("train", "val", "test")):

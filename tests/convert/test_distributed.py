@@ -20,6 +20,7 @@ def process_group(tmp_path: Path):
     dist.destroy_process_group()
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("space", ["xd", "darts"])
 @pytest.mark.usefixtures("process_group")
 def test_a_wrapped_network_trains_as_the_bare_one(space):

@@ -173,6 +173,7 @@ def test_the_grouped_form_compiles_autocasts_and_trains_after_inference_mode():
     "options",
     [{}, {"depth": 3}, {"b": "trained", "C": "trained"}, {"plan": "taps-grouped"}, {"plan": "taps-grouped", "depth": (1, 3, 1)}],
 )
+@pytest.mark.trains
 def test_nothing_leaks_from_the_future_even_after_training(options: dict):
     m = 20
     _, op = causal(3, 1 if options.get("plan") else 2, m, **options)

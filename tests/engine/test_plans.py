@@ -180,6 +180,7 @@ def converted() -> tuple[nn.Module, torch.Tensor]:
     return model, x
 
 
+@pytest.mark.trains
 def test_autocast_to_bfloat16_runs_matches_and_trains():
     model, x = converted()
     expected = model(x)

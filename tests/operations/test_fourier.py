@@ -265,6 +265,7 @@ def test_a_whole_fno_becomes_an_xd_network_that_computes_the_same(sizes):
         equal(net(x), expected)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("sizes", [(12,), (6, 5), (4, 3, 4)])
 def test_training_lowers_the_loss_and_moves_weights_and_architecture(sizes):
     net, x = fno(sizes)

@@ -56,6 +56,7 @@ def tiny(equation: str) -> Preset:
     )
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("method", ["CNN", "FNO", "CNN XD", "FNO XD"])
 @pytest.mark.parametrize("equation", TINY)
 def test_a_tiny_training_reduces_the_error(equation: str, method: str, tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_a_tiny_training_reduces_the_error(equation: str, method: str, tmp_path:
     assert (result.architecture > 0) == method.endswith("XD")
 
 
+@pytest.mark.trains
 def test_darts_searches_the_operations_of_the_cnn_in_two_dimensions(tmp_path: Path) -> None:
     preset = tiny("darcy")
     functions = load_functions(preset.data, preset.train, preset.test, 1, tmp_path)

@@ -49,6 +49,7 @@ def square(out: Path) -> float:
     )
 
 
+@pytest.mark.trains
 def test_it_moves_the_architecture(whole: Path, tmp_path: Path) -> None:
     search(make_network(dropout=0.0), make_problem(), SHORT, tmp_path / "without", progress=Silent())
     assert 0 < square(whole) < 0.98 * square(tmp_path / "without")

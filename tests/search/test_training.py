@@ -44,6 +44,7 @@ class Watch(Silent):
         self.learned.append(self.flags)
 
 
+@pytest.mark.trains
 def test_the_architecture_stays_bit_for_bit_in_warmup_and_cooldown_and_moves_between(tmp_path: Path) -> None:
     network = make_network()
     before = copies(weight_parameters(network))
@@ -84,6 +85,7 @@ def test_both_step_sizes_follow_the_same_schedule(tmp_path: Path) -> None:
     assert [r.lr_architecture for r in result.history] == [0.01, 0.01, 0.01, 0.005]
 
 
+@pytest.mark.trains
 def test_a_backbone_without_architecture_trains_by_the_same_call(tmp_path: Path) -> None:
     result = run(make_network(searched=False), tmp_path / "run")
     assert result.architecture == 0
@@ -91,6 +93,7 @@ def test_a_backbone_without_architecture_trains_by_the_same_call(tmp_path: Path)
     assert result.history[-1].train_loss < result.history[0].train_loss
 
 
+@pytest.mark.trains
 def test_it_learns(tmp_path: Path) -> None:
     result = run(make_network(dropout=0.0), tmp_path / "run", {"train": make_split(150, 1)}, epochs=15)
     assert result.test_at_best > 0.8  # a third by guessing
@@ -135,6 +138,7 @@ def test_a_step_is_the_optimizers_own_with_clipped_gradients_of_each_kind(tmp_pa
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
 def test_other_precisions_train(tmp_path: Path, precision: str) -> None:
     network = make_network(dropout=0.0)

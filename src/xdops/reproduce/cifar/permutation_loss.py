@@ -16,7 +16,7 @@ Its weight falls linearly to zero over the first `until` of training; from there
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, cast
 
 import torch
@@ -67,7 +67,7 @@ def distance(M: LearnableKMatrix, order: Sequence[int]) -> Tensor:
     return torch.stack([(v - b.values.to(v)).square().sum() for v, b in pairs]).sum() / M.n
 
 
-@cache
+@lru_cache(maxsize=64)
 def routed(order: tuple[int, ...], radices: tuple[int, ...], increasing: bool, dtype: torch.dtype) -> KMatrix:
     """The permutation as two butterflies; found once, since every training step asks for it."""
     return permutation(order, radices, "increasing" if increasing else "decreasing", dtype)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ PAPER_NAVIER_STOKES = {
 }
 
 
-@cache
+@lru_cache(maxsize=8)
 def load(data: Settings, train: int, test: int, every: int, scaled: bool, data_dir: Path | None) -> tuple[Problem, Request]:
     """The last few problems stay in memory, since all methods and seeds share them."""
     functions = load_functions(data, train, test, every, data_dir)
