@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(capsys: pyte
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 130
-    assert "The same command goes on from there." in out
+    assert "Run the same command again to continue." in out
     assert "Traceback" not in err
     assert run(words) == 0
     assert "samples are there; going on." in capsys.readouterr().out

@@ -191,7 +191,7 @@ def test_pickles_of_anything_else_are_refused(code: bytes) -> None:
     ],
 )
 def test_broken_pickles_are_refused(code: bytes) -> None:
-    with pytest.raises(XDError, match="no whole pickle"):
+    with pytest.raises(XDError, match="not a complete pickle"):
         unpickled(code, "a file")
 
 
@@ -213,7 +213,7 @@ def test_data_are_not_multiplied(first: bytes, again: bytes) -> None:
     """2000 times one megabyte out of a file of one megabyte."""
     assert unpickled(b"\x80\2](" + BIG + first + b"e.", "a file")[0] == "a" * (1 << 20)
     tracemalloc.start()
-    with pytest.raises(XDError, match="more data made from its data than there are"):
+    with pytest.raises(XDError, match="instructions that multiply its data"):
         unpickled(b"\x80\2](" + BIG + first + again * 2000 + b"e.", "a file")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -134,7 +134,7 @@ def test_a_full_disk_says_so_and_loses_nothing(tmp_path: Path, expected: dict[st
     interrupted(path)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))  # the samples are in their places, the copy does not fit
-        with pytest.raises(XDError, match=r"a full disk.*d\.npz.*goes on where it stopped"):
+        with pytest.raises(XDError, match=r"a full disk.*d\.npz.*continues where it stopped"):
             write_dataset(SETTINGS, path)
         with pytest.raises(XDError, match="a full disk"):
             write_dataset(SETTINGS, tmp_path / "other.h5")

@@ -208,10 +208,10 @@ def test_the_page_and_its_picture_are_made_from_the_results_alone(whole: Path) -
 
 
 @pytest.mark.parametrize("batch", [6, 15])  # within the first epoch of the second run, and the second epoch of the fourth
-def test_an_interrupted_table_goes_on_with_the_same_command(whole: Path, batch: int, capsys: pytest.CaptureFixture) -> None:
+def test_an_interrupted_table_continues_with_the_same_command(whole: Path, batch: int, capsys: pytest.CaptureFixture) -> None:
     DISTURB.at(batch, lambda: os.kill(os.getpid(), signal.SIGINT))
     assert reproduce("mini", "-q") == 130
-    assert "The same command goes on" in capsys.readouterr().out
+    assert "Run the same command again to continue." in capsys.readouterr().out
     assert reproduce("mini", "-q") == 0
     assert f"[1/{8 - (batch - 1) // 4}]" in capsys.readouterr().out
     assert timeless(results()) == timeless(whole_results(whole))
@@ -220,7 +220,7 @@ def test_an_interrupted_table_goes_on_with_the_same_command(whole: Path, batch: 
 def test_two_processes_share_a_table_and_one_that_is_killed_leaves_nothing_locked(
     whole: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """The other process hangs in the second epoch of its first run, holding it; killed, its run goes on from its checkpoint."""
+    """The other process hangs in the second epoch of its first run, holding it; killed, its run continues from its checkpoint."""
     program = (
         "import sys, test_reproduction as t\n"
         "t.TABLES['mini'] = 'test_reproduction:MINI'\n"

@@ -35,7 +35,7 @@ class Layers:
     only: tuple[str, ...] = ()
     """names of layers, all if none are given"""
     repetitions: int = 7
-    """how often each candidate runs"""
+    """how many times each candidate runs"""
     memory: bool = True
     """measure peak memory too, each layer in a process of its own (Linux)"""
     calibrate: bool = False
@@ -78,7 +78,7 @@ class Sweep:
     """
 
     repetitions: int = 7
-    """how often each candidate runs"""
+    """how many times each candidate runs"""
     calibrate: bool = False
     """measure this machine's rates first and plan with them"""
     json: Path | None = None

@@ -42,7 +42,7 @@ class Target(ABC):
             with Display(console, settings.samples) as display:
                 arrays = write_dataset(settings, path, display.update)
         except KeyboardInterrupt:
-            console.print("Stopped; finished samples are kept. The same command goes on from there.")
+            console.print("Stopped; finished samples are kept. Run the same command again to continue.")
             return INTERRUPTED
         console.print(f"{path}: " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()), markup=False)
         return 0

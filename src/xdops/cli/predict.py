@@ -41,7 +41,7 @@ class Predict:
     space: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """backbone, darts or xd. Default: whichever was best on validation."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
-    """Of which seed. Default: whichever was best on validation."""
+    """Which seed's network. Default: whichever was best on validation."""
     x_name: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """The name of the inputs. Default: x or x_test, or the only array there is."""
 

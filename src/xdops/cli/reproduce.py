@@ -23,7 +23,7 @@ from xdops.search import Interrupted, Progress, Silent
 class Reproduce:
     """Run a table or figure of the paper, and show it beside the paper's own numbers.
 
-    Takes long: start it in the background. Ctrl-C, a crash or a power cut lose nothing, the same command goes on. Several processes
+    This takes long: start it in the background. Ctrl-C or a crash loses nothing: the same command continues. Several processes
     may share a table, each run is made by one of them.
 
     examples:
@@ -51,11 +51,11 @@ class Reproduce:
     data_dir: MaybePath = None
     """Where the data are, or are to be made."""
     list: Flag = False
-    """Say what there is, and run nothing."""
+    """List the tables and figures, and run nothing."""
     render: Flag = False
     """Write the page and its figures from the results that are there, and run nothing."""
     quiet: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=["-q"])] = False
-    """Not every epoch."""
+    """Do not print every epoch."""
 
     def run(self) -> int:
         console = Console()
@@ -77,7 +77,7 @@ class Reproduce:
         try:
             found = reproduction.run(tell, progress)
         except (Interrupted, KeyboardInterrupt):
-            tell("Stopped; everything is saved. The same command goes on.")
+            tell("Stopped; everything is saved. Run the same command again to continue.")
             return Interrupted.exit_code
         console.print(terminal_table(found))
         if self.table in PICTURES:

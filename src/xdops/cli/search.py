@@ -36,14 +36,14 @@ class Search:
     """Turn a convolutional network into its search space, search, and say whether it helped.
 
     Trains the backbone and each search space on the same data with the same settings and seeds, and ends with a table, one plain
-    sentence, and DIR/report.html. Whatever is not said is detected, printed, and can be overruled.
+    sentence, and DIR/report.html. Whatever you do not say is detected and printed, and you can overrule it.
 
     examples:
       xdops search                                  the demonstration: digits whose rows and columns are permuted, two minutes
       xdops search data.npz                         your arrays x and y: signals, images or volumes; classes, numbers or grids
       xdops search data.mat --x-name ecg --y-name rhythm --spaces backbone,xd --seeds 3 --epochs 50 --out runs/ecg
       xdops search data.npz --backbone mymodels:build   your own network: build(request) -> nn.Module
-      xdops search data.npz --out runs/ecg --resume     go on after Ctrl-C, a crash, or to add seeds
+      xdops search data.npz --out runs/ecg --resume     continue after Ctrl-C or a crash, or add seeds
       xdops predict runs/ecg new.npz -o predictions.npz
 
     the data: .npz, .h5, .mat, or a folder of .npy, with arrays
@@ -58,20 +58,20 @@ class Search:
     spaces: str = "backbone,darts,xd"
     """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd."""
     seeds: MaybeInt = None
-    """How many times each is trained, from different random starts. One cannot tell skill from chance. Default: 3 (digits: 4)."""
+    """Runs of each, from different random starts; a single one cannot tell skill from chance. Default: 3 (digits: 4)."""
     seed: int = 0
     """The first seed; the others count up from it."""
     epochs: MaybeInt = None
-    """How often the training data are seen. Default: 20 for digits, 40 for classification and regression, 100 for dense."""
+    """How many times the training data are seen. Default: 20 for digits, 40 for classification and regression, 100 for dense."""
     out: MaybePath = None
     """The folder of settings, metrics, checkpoints and report.html. Default: runs/NAME-OF-THE-DATA."""
     resume: Flag = False
-    """Continue what is in --out: finished runs are kept, an interrupted one goes on bit for bit, missing ones are added."""
+    """Continue what is in --out: finished runs are kept, an interrupted one continues bit for bit, missing ones are added."""
 
     x_name: str = "x"
     """The name of the inputs in your file; with parts, the beginning of it: NAME_train, NAME_test."""
     y_name: str = "y"
-    """The name of the targets, likewise."""
+    """The name of the targets, in the same way."""
     layout: MaybeText = None
     """Which axis of x is what, if the guess is wrong: NL, NCL, NLC, NHW, NCHW, NHWC, NDHW, NCDHW or NDHWC."""
     kind: MaybeKind = None
@@ -91,7 +91,7 @@ class Search:
     lr: MaybeFloat = None
     """Step size of the weights: Adam, with a cosine down to zero."""
     backbone_lr: MaybeFloat = None
-    """Step size of the plain backbone, where its best is another: only then is the comparison fair. Default: --lr."""
+    """Step size of the plain backbone, if its best is not that of the others: only then is the comparison fair. Default: --lr."""
     arch_lr: MaybeFloat = None
     """Step size of the architecture: Adam, following the same schedule."""
     warmup: int = 0
@@ -103,13 +103,13 @@ class Search:
     depth: tuple[int, int, int] = (3, 3, 3)
     """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
     precision: Precision = "32-true"
-    """Of the arithmetic; bf16-mixed for GPUs that have it."""
+    """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""
     accelerator: Accelerator = "auto"
     """Where to compute."""
     processes: int = 1
     """Data-parallel processes on this machine, one device each."""
     quiet: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=["-q"])] = False
-    """Only the result, not every epoch."""
+    """Print only the result, not every epoch."""
 
     def run(self) -> int:
         console = Console(quiet=not first_process())

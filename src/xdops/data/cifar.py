@@ -77,7 +77,7 @@ def load_cifar10(data_dir: str | Path | None = None, release: Release = OFFICIAL
     raise XDError(
         f"no CIFAR-10 in {' or '.join(map(str, folders))}",
         f"one of {', '.join(READERS)}",
-        f"download the python or binary version from {OFFICIAL_SOURCE} to there, or say where it is: data_dir=..., or XDOPS_DATA",
+        f"download the python or binary version from {OFFICIAL_SOURCE} there, or set data_dir=... or XDOPS_DATA",
     )
 
 
@@ -126,7 +126,9 @@ class Version:
         missing = [name for name in self.names if name not in batches]
         if missing:
             raise XDError(
-                f"{path} without {', '.join(missing)}", f"{', '.join(self.names)}", f"the whole of it from {OFFICIAL_SOURCE}"
+                f"{path} without {', '.join(missing)}",
+                f"{', '.join(self.names)}",
+                f"download the complete archive from {OFFICIAL_SOURCE}",
             )
         *train, test = (batches[name] for name in self.names)
         return *concatenated(train), *concatenated([test])

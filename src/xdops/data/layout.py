@@ -45,7 +45,7 @@ def check_layout(layout: str, shape: tuple[int, ...], name: str) -> str:
         raise XDError(
             f"layout {layout} for {name} of shape {shape}",
             f"one of {', '.join(fitting) or 'none fits'}",
-            "leave --layout away to have it guessed",
+            "omit --layout to have it guessed",
         )
     return layout
 

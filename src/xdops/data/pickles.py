@@ -47,7 +47,7 @@ def read_object_npy(path: Path) -> np.ndarray:
         payload = file.read()
     except ValueError as error:
         raise XDError(
-            f"{path}, which is no .npy file ({error!s:.100})",
+            f"{path}, which is not a .npy file ({error!s:.100})",
             "an array of objects, written by numpy.save",
             "copy or download it again; a cut-off file is the usual cause",
         ) from error
@@ -84,7 +84,7 @@ def unpickled(data: bytes, where: str) -> Any:
         ) from None
     except Exception as error:  # a broken program can fail anywhere in the machine that runs it
         raise XDError(
-            f"{where}, which is no whole pickle ({type(error).__name__}: {error!s:.100})",
+            f"{where}, which is not a complete pickle ({type(error).__name__}: {error!s:.100})",
             "the file as it was written",
             "copy, download or unpack it again; a cut-off file is the usual cause",
         ) from error
@@ -211,14 +211,14 @@ class PlainUnpickler(pickle.Unpickler):
 
     def _members(self, members: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(members, list | tuple) or any(isinstance(member, tuple) for member in members):
-            raise Refused("a set of something else than numbers and strings")
+            raise Refused("a set of something other than numbers and strings")
         self._use(len(members))
         return members
 
     def _use(self, size: int) -> None:
         self.room -= size
         if self.room < 0:
-            raise Refused("more data made from its data than there are")
+            raise Refused("instructions that multiply its data")
 
     def _array(self, given: Array, inside: tuple[int, ...] = ()) -> np.ndarray:
         if given.content is None:

@@ -30,5 +30,5 @@ def find_file(data_dir: str | Path | None, folder: str, names: tuple[str, ...], 
     raise XDError(
         f"no {' or '.join(names)} in {root / folder} or {root}",
         f"the files of {what}",
-        f"download them from {source} to there, or say where they are: --data-dir, or XDOPS_DATA",
+        f"download them from {source} into that folder, or say where they are with --data-dir or XDOPS_DATA",
     )

@@ -49,7 +49,7 @@ def check_precision(name: str, dtype: torch.dtype) -> None:
         return
     remedy = " ".join(f"{variable}={value}" for variable, value in REMEDY.items())
     raise XDError(
-        f"precision {name}, in which torch ends by {ending} on this machine",
-        "a precision whose instructions the processor announces and the system grants",
-        f"the environment variable {remedy}, or precision 32-true",
+        f"precision {name}, in which torch dies on this machine ({ending})",
+        "a precision that this machine's processor can really compute in",
+        f"set the environment variable {remedy}, or use precision 32-true",
     )

@@ -72,7 +72,7 @@ def solve_darcy(a: np.ndarray, f: np.ndarray | float = 1.0) -> np.ndarray:
     if forces.ndim and forces.shape not in (a.shape, a.shape[-2:]):
         raise XDError(f"f of shape {forces.shape} for a of shape {a.shape}", "a number, or the shape of a or of one sample", "f=1")
     if not np.isfinite(forces).all():
-        raise XDError("f with values that are not finite", "numbers", "a look at where f comes from")
+        raise XDError("f with values that are not finite", "numbers", "check where f comes from")
     if a.ndim == 2:
         return _solve(a, np.broadcast_to(forces, a.shape))
     pool = ThreadPoolExecutor(torch.get_num_threads())

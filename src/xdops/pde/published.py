@@ -1,4 +1,4 @@
-"""The published data of Burgers, Darcy and Navier-Stokes, in the shapes of our own, for who has the files.
+"""The published data of Burgers, Darcy and Navier-Stokes, in the shapes of our own, for those who have the files.
 
     burgers_data_R10.mat                     a, u: (2048, 8192)
     piececonst_r421_N1024_smooth1.mat        coeff, sol: (1024, 421, 421)

@@ -29,7 +29,7 @@ Make = Callable[[range], tuple[Any, Any]]  # the samples of these indices, a and
 
 
 def fill(path: Path, description: str, samples: int, chunk: int, make: Make, progress: Progress | None = None) -> None:
-    """Make the file, or go on where the last process stopped. A file of another description is never overwritten."""
+    """Make the file, or continue where the last process stopped. A file of another description is never overwritten."""
     if path.suffix not in SUFFIXES:
         raise XDError(str(path), f"a file name that ends in {' or '.join(SUFFIXES)}", f"{path.stem or 'data'}.npz")
     part = path.with_name(path.name + ".part")
@@ -235,7 +235,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
             raise XDError(
                 f"a full disk: {path} could not be written",
                 "room for all samples; what is finished is kept",
-                "make room, then the same again: it goes on where it stopped",
+                "free some space, then run the same command: it continues where it stopped",
             ) from error
         raise XDError(
             f"{path}, which could not be written ({error.strerror or error})", "a folder that can be written to", "another place"

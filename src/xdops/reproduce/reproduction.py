@@ -3,7 +3,7 @@
 OUT/TABLE-SCALE/ROW-DIGEST/row.json    what the row is
 OUT/TABLE-SCALE/ROW-DIGEST/seedN/      one run, see `xdops.reproduce.runs`
 
-Whatever stops it, the same call goes on: finished runs are kept, the one that was running continues where it was. Several processes
+Whatever stops it, the same call continues: finished runs are kept, the one that was running resumes. Several processes
 may share a table: each run is locked by whoever runs it.
 """
 

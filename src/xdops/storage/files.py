@@ -47,7 +47,7 @@ def disk_error(path: Path, size: int, error: OSError) -> XDError:
     return XDError(
         f"{path}, which could not be written ({error.strerror or error})",
         "a folder that can be written to",
-        "another --out (out=...), or its permissions",
+        "another --out (out=...), or fix its permissions",
     )
 
 
