@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 
 import xdops
 from xdops import XDError, XDOperation
+from xdops.engine import rates as rating
 from xdops.engine.plan import Plan
 from xdops.engine.planner import make_plan, possible_plans
 from xdops.engine.rates import Rates, calibrate, rates, set_rates
@@ -66,11 +69,15 @@ def test_a_plan_can_be_named_or_given_and_a_wrong_name_lists_the_right_ones():
         make_plan(op.workload(x), "source")
 
 
-def test_calibration_measures_rates_that_later_plans_use(own_rates):
-    measured = calibrate(seconds=0.1)
+def test_calibration_measures_rates_that_later_plans_use(own_rates, monkeypatch):
+    readings = itertools.count()
+    monkeypatch.setattr(rating, "time", SimpleNamespace(perf_counter=lambda: next(readings) / 1024))  # all takes as long
+    measured = calibrate(seconds=0)
     assert rates() is measured
-    assert measured.gemm > 1e8
-    assert measured.memory > 1e7
+    assert measured.gemm == 2 * 512**3 * 1024
+    assert measured.memory == 2 * 4 * (1 << 23) * 1024
+    assert measured.call == 4 / 1024
+    assert measured.half == 64  # small blocks then have a small rate
     slow = make_plan_with(Rates(gemm=1e9))
     fast = make_plan_with(Rates(gemm=1e13))
     assert slow.seconds > fast.seconds

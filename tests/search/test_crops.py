@@ -165,6 +165,7 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 3, padding=1))
 
 
+@pytest.mark.trains
 def test_training_on_crops_learns_and_resumes_exactly(tmp_path: Path) -> None:
     result = search(network(), cropped_problem(), SETTINGS, tmp_path / "whole", progress=Silent())
     assert result.history[-1].train_loss < result.history[0].train_loss

@@ -87,10 +87,10 @@ def test_both_step_sizes_follow_the_same_schedule(tmp_path: Path) -> None:
 
 @pytest.mark.trains
 def test_a_backbone_without_architecture_trains_by_the_same_call(tmp_path: Path) -> None:
-    result = run(make_network(searched=False), tmp_path / "run")
+    result = run(make_network(searched=False), tmp_path / "run", epochs=12)
     assert result.architecture == 0
     assert result.novelty == {}
-    assert result.history[-1].train_loss < result.history[0].train_loss
+    assert result.history[-1].train_loss < 0.9 * result.history[0].train_loss
 
 
 @pytest.mark.trains
