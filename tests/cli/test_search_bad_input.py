@@ -50,6 +50,8 @@ CASES = {
         ["--backbone", "residual"],
         "2 x 2, smaller than.*size 3",
     ),
+    "a crop of the whole": (GOOD, ["--crop", "24"], "--crop 24 for a grid of 24.*less than the longest side"),
+    "a crop of nothing": (GOOD, ["--crop", "3"], "--crop 3 for a grid of 24.*at least 8"),
     "unknown names list what is there": (GOOD, ["--x-name", "ecg"], "no array 'ecg'.*which has: x, y"),
     "both names unknown": (GOOD, ["--x-name", "a", "--y-name", "b"], "no array 'a' and 'b'"),
     "no test part": ({k: v for k, v in parts().items() if "test" not in k}, [], "no x_test"),

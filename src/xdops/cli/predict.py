@@ -16,6 +16,7 @@ from xdops.data.checks import check_finite
 from xdops.data.task import Reading
 from xdops.errors import XDError
 from xdops.experiments.experiment import Finished
+from xdops.search import Tiles
 from xdops.storage.files import write_file
 
 BATCH = 256
@@ -35,7 +36,7 @@ class Predict:
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The --out folder of a search."""
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape that was trained on."""
+    """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape trained on; after a search with --crop, of any size."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("predictions.npz")
     """The .npz to write."""
     space: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
@@ -61,7 +62,7 @@ class Predict:
             raise XDError(f"{name} of shape {x.shape}, with no examples", "at least one", "an array (N, ...)")
         check_finite(x, name)
         inputs = finished.reading.inputs(x, name)
-        arrays = decode(finished.reading, outputs(finished.best(space, seed), inputs))
+        arrays = decode(finished.reading, outputs(finished.best(space, seed), inputs, finished.reading.tiles()))
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_file(self.out, buffer.getvalue())
@@ -96,9 +97,10 @@ def input_name(file: ArrayFile, given: str | None) -> str:
     raise XDError(f"no array 'x' in {file.path}, which has: {', '.join(file.names) or 'none'}", "the inputs", "--x-name NAME")
 
 
-def outputs(network: nn.Module, x: Tensor) -> Tensor:
+def outputs(network: nn.Module, x: Tensor, tiles: Tiles | None) -> Tensor:
+    """tiles: how inputs of any size are predicted, by a network that was trained on crops."""
     with torch.no_grad():
-        return torch.cat([network(part) for part in x.split(BATCH)])
+        return torch.cat([network(part) if tiles is None else tiles(network, part) for part in x.split(BATCH)])
 
 
 def decode(reading: Reading, y: Tensor) -> dict[str, np.ndarray]:

@@ -80,6 +80,9 @@ class Search:
     """Fractions for training, validation and test, where the file has no parts of its own."""
     split_seed: int = 0
     """The seed of that split."""
+    crop: MaybeInt = None
+    """Train on random windows of this many points per side, drawn anew in every step, of inputs and of targets on their grid: for
+    images, maps and signals too large to train on whole. Predictions are then made at any size, in overlapping tiles."""
 
     backbone: MaybeText = None
     """auto (by kind), residual, small, operator, periodic, unet, fno, lenet, resnet20, wrn-40-4, or package.module:function, called
@@ -114,7 +117,7 @@ class Search:
     def run(self) -> int:
         console = Console(quiet=not first_process())
         task, recipe = find_task(
-            self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed)
+            self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed, self.crop)
         )
         experiment = self.experiment(task, recipe)
         console.print(f"[bold]{task.name}[/bold]", highlight=False)

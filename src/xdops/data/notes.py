@@ -33,5 +33,11 @@ def describe(
     return tuple(notes)
 
 
+def describe_crops(reading: Reading) -> str:
+    size = " x ".join(map(str, reading.request.spatial))
+    how = "blended" if reading.request.kind == "dense" else "averaged"
+    return f"trained on random crops of {size}; validated, tested and predicted at any size, in tiles that overlap and are {how}"
+
+
 def several(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,5 +1,6 @@
 """A task from the user's own arrays, with everything checked before any work is done."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from xdops.backbones.request import Kind, Request
 from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_classes, check_finite
 from xdops.data.layout import channels_second, spatial_of
-from xdops.data.notes import describe
+from xdops.data.notes import describe, describe_crops
 from xdops.data.scaling import Scaling
 from xdops.data.split import PARTS, Arrays, check_fractions, divide
 from xdops.data.targets import as_grids, as_vectors, encode_classes, guess_kind
@@ -20,6 +21,8 @@ from xdops.errors import XDError
 
 #: Fewer examples than this cannot be divided and judged.
 LEAST_EXAMPLES = 10
+#: Fewer points per side than this show nothing.
+LEAST_CROP = 8
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class DataSettings:
     layout: str | None = None
     split: tuple[float, float, float] = (0.7, 0.15, 0.15)
     split_seed: int = 0
+    crop: int | None = None  # train on random windows of so many points per side
 
 
 def load_task(path: Path, settings: DataSettings) -> Task:
@@ -74,6 +78,9 @@ def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
     tensors = {part: (scaled(reading, inputs), encoded(reading, targets)) for part, (inputs, targets) in parts.items()}
     sizes = {part: len(targets) for part, (_, targets) in parts.items()}
     notes = describe(reading, x, y, settings.layout is None, settings.kind is None, sizes, how_split)
+    if settings.crop is not None:
+        reading = cropped(reading, settings.crop)
+        notes += (describe_crops(reading),)
     return Task(name, reading, make_problem(tensors, reading), notes)
 
 
@@ -126,6 +133,19 @@ def make_reading(
         norms = np.linalg.norm(y.reshape(len(y), -1).astype(np.float64), axis=1)
         floor = max(1e-2 * float(np.sqrt((norms**2).mean())), 1e-12)
     return Reading(request, layout, Scaling.of(x), None if kind == "classification" else Scaling.of(y), classes, floor)
+
+
+def cropped(reading: Reading, crop: int) -> Reading:
+    """For a network that sees windows of `crop` points per side, or the whole of sides that are shorter."""
+    grid = reading.request.spatial
+    size = tuple(min(crop, side) for side in grid)
+    if crop < LEAST_CROP or size == grid:
+        raise XDError(
+            f"--crop {crop} for a grid of {' x '.join(map(str, grid))}",
+            f"at least {LEAST_CROP}, and less than the longest side",
+            f"--crop {max(LEAST_CROP, max(grid) // 2)}, or none",
+        )
+    return dataclasses.replace(reading, request=dataclasses.replace(reading.request, spatial=size), cropped=True)
 
 
 def scaled(reading: Reading, x: np.ndarray) -> Tensor:

@@ -13,7 +13,10 @@ from xdops.data.layout import channels_second, check_layout, guess_layout
 from xdops.data.objective import Objective, objective
 from xdops.data.scaling import Scaling
 from xdops.errors import XDError
-from xdops.search import Problem, Split
+from xdops.search import Crops, Problem, Split, Tiles
+
+#: Tiles overlap by this part of their shorter side.
+OVERLAP = 4
 
 
 @dataclass(frozen=True)
@@ -26,18 +29,24 @@ class Reading:
     y_scaling: Scaling | None  # None for classes
     classes: tuple[str, ...] | tuple[int, ...]  # labels in the order of the outputs; empty unless classification
     floor: float = 0.0  # of the norm of a target grid, for relative errors
+    cropped: bool = False  # the network is for crops of request.spatial, and inputs may have any size
 
     def inputs(self, x: np.ndarray, name: str) -> Tensor:
-        """Scaled inputs (N, channels, *spatial), refused unless their shape is the one trained on."""
+        """Scaled inputs (N, channels, *spatial), refused unless their shape is the one trained on, or channels are, with crops."""
         layout = check_layout(self.layout, x.shape, name)
         placed = channels_second(x, layout)
-        if placed.shape[1:] != self.request.input_shape:
+        fits = placed.shape[1:] == self.request.input_shape
+        if not fits and not (self.cropped and placed.shape[1] == self.request.in_channels):
             raise XDError(
                 f"{name} with examples of shape {tuple(placed.shape[1:])} (read as {layout})",
                 f"{self.request.input_shape}, channels and grid of the training data",
                 "resample, crop or pad to one size",
             )
         return torch.from_numpy(np.ascontiguousarray(self.x_scaling.apply(placed)))
+
+    def tiles(self) -> Tiles | None:
+        """How inputs of any size are predicted by a network for crops."""
+        return Tiles(self.request.spatial, min(self.request.spatial) // OVERLAP) if self.cropped else None
 
     def objective(self) -> Objective:
         return objective(self.request.kind, self.y_scaling, self.floor)
@@ -58,6 +67,7 @@ class Reading:
             scaling(data["y_scaling"]),
             tuple(data["classes"]),
             data["floor"],
+            data.get("cropped", False),
         )
 
 
@@ -96,4 +106,5 @@ def layout_of(x: np.ndarray, given: str | None, name: str) -> str:
 def make_problem(parts: dict[str, tuple[Tensor, Tensor]], reading: Reading) -> Problem:
     goal = reading.objective()
     train, validation, test = (Split(*parts[name]) for name in ("train", "val", "test"))
-    return Problem(train, validation, test, goal.loss, goal.metric)
+    seen = Crops(train, reading.request.spatial) if reading.cropped else train
+    return Problem(seen, validation, test, goal.loss, goal.metric, predictor=reading.tiles())

@@ -7,6 +7,7 @@ from xdops.backbones.request import Kind
 from xdops.data.digits import digits_task
 from xdops.data.own import DataSettings, load_task
 from xdops.data.task import Task
+from xdops.errors import XDError
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ EMBEDDED = {"permuted-digits": True, "digits": False}  # name -> permuted
 def find_task(data: str, settings: DataSettings) -> tuple[Task, Recipe]:
     """The embedded data of that name, or the user's own file or folder."""
     if data in EMBEDDED and not Path(data).exists():
+        if settings.crop is not None:
+            raise XDError(f"--crop {settings.crop} with {data}, images of 8 x 8", "larger images, in a file of yours", "no --crop")
         return digits_task(permuted=EMBEDDED[data]), DIGITS
     task = load_task(Path(data), settings)
     return task, RECIPES[task.kind]
