@@ -83,7 +83,7 @@ def test_the_papers_settings_are_those_of_table_10(tmp_path: Path) -> None:
     assert (search["batch_size"], search["warmup"], found[XD, 10].settings["crop"]) == (2, 2, 128)
     assert found[XD, 34].paper == 4.00
     published = {(r.method, r.setting["depth"]): r.paper for r in rows(Context("paper", tmp_path)) if not r.seeds}
-    assert published == {(DILATED, 258): 3.5, ("PDNET, as published", 258): 4.1}
+    assert published == {(DILATED, 258): 3.5, (f"{DILATED} (Adhikari 2020)", 258): 4.1}
 
 
 def test_a_whole_table_on_tiny_proteins(domains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,9 @@ def test_a_whole_table_on_tiny_proteins(domains: Path, tmp_path: Path, monkeypat
         assert main["mean"] == pytest.approx(each, rel=1e-3)
         assert 0 <= lines[method, "precision L"]["mean"] <= 1
     assert lines[RESNET, "MAE_8"]["mean"] == lines[DILATED, "MAE_8"]["mean"]  # one block, of dilation 1
-    assert [line[:2] for line in paired_rows(results)] == [[f"{XD} - {RESNET}", "depth 4"], [f"{XD} - {DILATED}", "depth 4"]]
+    assert [line[:2] for line in paired_rows(results)] == [
+        [f"{XD} - {base}", "proteins 40 domains, depth 4"] for base in (RESNET, DILATED)
+    ]
     (picture,) = draw_distance_maps(context, reproduction.home, tmp_path / "docs")
     page = write_page(tmp_path / "results", tmp_path / "docs").read_text()
     assert f"figures/{picture.name}" in page

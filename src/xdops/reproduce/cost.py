@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from xdops.backbones.distances import DistanceResNet
 from xdops.backbones.operator import operator_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.wide_resnet import WideResNet
@@ -41,6 +42,7 @@ class Case:
 CASES = {
     "wrn-40-4": Case("CIFAR-10 (WRN-40-4)", Request("classification", 3, 10, (32, 32)), WideResNet, 3, 128, 50_000),
     "darcy": Case("Darcy flow (Conv4)", Request("dense", 3, 1, (85, 85)), operator_cnn, 1, 20, 1000),
+    "psicov": Case("PSICOV (ResNet-18)", Request("dense", 57, 1, (128, 128)), DistanceResNet, 1, 2, 3356),
 }
 
 

@@ -9,7 +9,7 @@ from xdops.reproduce.protein.judging import SHARES, judge, precision_name, train
 from xdops.reproduce.protein.networks import DILATED, METHODS, RESNET, XD, build_network
 from xdops.reproduce.protein.presets import PRESETS, Preset
 from xdops.reproduce.protein.problem import METRIC, Parts, domain_parts, make_problem, pdnet_parts
-from xdops.reproduce.table import Context, Judged, LineFigure, PairedFigure, Prepared, Row, SearchRow, Table
+from xdops.reproduce.table import Context, Judged, LineFigure, PairedFigure, Prepared, Row, SearchRow, Table, quoted, with_the_rest
 
 #: The paper's Table 11, MAE_8 on PSICOV by depth.
 PAPER = {
@@ -17,8 +17,9 @@ PAPER = {
     DILATED: {4: 6.04, 6: 5.49, 10: 4.64, 18: 4.59, 34: 4.50, 258: 3.5},
     XD: {4: 5.59, 6: 4.59, 10: 4.25, 18: 4.22, 34: 4.00},
 }
-#: As PDNET's own paper reports it, of the dilated network with 258 layers; the 3.5 above is the XD paper's reproduction of it.
-PUBLISHED = {"PDNET, as published": {258: 4.1}}
+#: PDNET's own figure, of the dilated network with 258 layers; the 3.5 above is the XD paper's reproduction of it.
+PUBLISHED, PUBLISHED_BY = 4.1, "Adhikari 2020"
+PSICOV, DOMAINS = "PSICOV", "40 domains"
 
 
 @cache
@@ -47,18 +48,24 @@ def settings_of(preset: Preset, method: str, depth: int) -> dict[str, Any]:
     del search["seed"]
     if method != XD:
         del search["architecture"]
-    return {"crop": preset.crop, "data": "40 domains, 5 folds" if preset.folds else "PDNET", "search": search}
+    return {
+        "crop": preset.crop,
+        "data": f"{DOMAINS} in 5 folds" if preset.folds else "PDNET's deepcov and PSICOV",
+        "search": search,
+    }
 
 
 def rows(context: Context) -> list[Row]:
+    """The paper's figures stand beside its own test proteins alone."""
     preset = PRESETS[context.scale]
+    proteins = DOMAINS if preset.folds else PSICOV
     found: list[Row] = [
         SearchRow(
             method=method,
-            setting={"depth": depth},
+            setting={"proteins": proteins, "depth": depth},
             seeds=preset.seeds,
             settings=settings_of(preset, method, depth),
-            paper=PAPER[method].get(depth),
+            paper=None if preset.folds else PAPER[method].get(depth),
             prepare=partial(prepare, preset, method, depth, context),
             report="last",
             judge=partial(judge_run, preset, method, depth, context),
@@ -66,11 +73,12 @@ def rows(context: Context) -> list[Row]:
         for depth in preset.depths
         for method in METHODS
     ]
-    for method, figures in (PAPER | PUBLISHED).items():
-        for depth, value in figures.items():
-            if method not in METHODS or depth not in preset.depths:
-                found.append(Row(method=method, setting={"depth": depth}, seeds=(), settings={}, paper=value))
-    return found
+    quotations = [
+        quoted(method, {"proteins": PSICOV, "depth": depth}, value)
+        for method, by_depth in PAPER.items()
+        for depth, value in by_depth.items()
+    ]
+    return with_the_rest(found, [*quotations, quoted(DILATED, {"proteins": PSICOV, "depth": 258}, PUBLISHED, PUBLISHED_BY)])
 
 
 MEANING = """MAE_8 is the mean absolute error in angstrom over pairs at least 24 residues apart whose true distance is at most 8,
@@ -92,8 +100,13 @@ TABLE = Table(
     rows,
     higher=tuple(precision_name(share) for share in SHARES),
     figures=(
-        LineFigure("depth", "MAE_8 against depth", log_x=True),
-        *(PairedFigure(XD, base, {"depth": depth}) for depth in PRESETS["laptop"].depths for base in (RESNET, DILATED)),
+        LineFigure("depth", DOMAINS, {"proteins": DOMAINS}),
+        LineFigure("depth", PSICOV, {"proteins": PSICOV}, log_x=True),
+        *(
+            PairedFigure(XD, base, {"proteins": DOMAINS, "depth": depth})
+            for depth in PRESETS["laptop"].depths
+            for base in (RESNET, DILATED)
+        ),
     ),
     notes={"laptop": MEANING + LAPTOP, "paper": MEANING},
 )
