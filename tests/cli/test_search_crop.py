@@ -52,9 +52,21 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> str:
     return str(path)
 
 
-def test_maps_are_trained_on_in_crops_and_predicted_whole_and_at_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+NETWORK = """
+from torch import nn
+def build(request):
+    sizes = dict(kernel_size=3, padding=1)
+    return nn.Sequential(nn.Conv2d(request.in_channels, 4, **sizes), nn.ReLU(), nn.Conv2d(4, request.outputs, **sizes))
+"""
+
+
+def test_maps_are_trained_on_in_crops_and_predicted_whole_and_at_other_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "two_layers_on_maps.py").write_text(NETWORK)
     data, out = save(tmp_path / "data.npz", maps(12, 20, 27)), str(tmp_path / "out")
-    assert main(["search", data, "--out", out, *FLAGS]) == 0
+    assert main(["search", data, "--out", out, *FLAGS, "--backbone", "two_layers_on_maps:build"]) == 0
     printed = capsys.readouterr().out
     assert "images of 20 x 27, 2 channels" in printed
     assert "random crops of 12 x 12" in printed

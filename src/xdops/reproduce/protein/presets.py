@@ -70,7 +70,7 @@ PRESETS = {
     "laptop": Preset(
         depths=(4, 8),
         crop=64,
-        epochs=30,
+        epochs=20,
         lr={RESNET: 3e-2, DILATED: 1e-2, XD: 1e-2},
         schedule=ScheduleSettings("cosine"),
         architecture=dict.fromkeys((4, 8), Architecture(OptimizerSettings("adam", 1e-3), 2)),
