@@ -92,6 +92,7 @@ def test_a_whole_table_on_tiny_proteins(domains: Path, tmp_path: Path, monkeypat
         depths=(4,),
         crop=24,
         epochs=1,
+        lr=dict.fromkeys(METHODS, 1e-3),
         architecture={4: Architecture(OptimizerSettings("adam", 1e-3), 0)},
         seeds=(0, 1),
     )
