@@ -15,6 +15,7 @@ from xdops.errors import XDError
 from xdops.experiments.experiment import Experiment, Finished, NetworkSettings, first_process
 from xdops.experiments.folder import REPORT
 from xdops.experiments.recipes import Recipe, find_task
+from xdops.operations.domains import Domain
 from xdops.report.search_report import write_report
 from xdops.report.table import terminal_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
@@ -105,6 +106,8 @@ class Search:
     """Largest gradient norm, if any."""
     depth: tuple[int, int, int] = (3, 3, 3)
     """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
+    domain: Domain = "full"
+    """Of the XD-operations: half has half the points, for half the cost; full is the paper's."""
     precision: Precision = "32-true"
     """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""
     accelerator: Accelerator = "auto"
@@ -160,7 +163,7 @@ class Search:
         )
         return Experiment(
             task,
-            NetworkSettings(self.chosen_backbone(task, recipe), self.depth),
+            NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain),
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
             given(self.seeds, recipe.seeds),
             search,

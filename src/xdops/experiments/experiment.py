@@ -15,6 +15,7 @@ from xdops.convert import XDConfig
 from xdops.data.task import Reading, Task
 from xdops.errors import XDError
 from xdops.experiments.folder import SETTINGS, check_folder, claim_folder, read_json, run_folder
+from xdops.operations.domains import Domain, check_domain
 from xdops.search import Progress, SearchResult, SearchSettings, search
 from xdops.search.checkpoint import load_weights
 from xdops.search.distributed import check_machine, under_torchrun
@@ -30,15 +31,17 @@ class NetworkSettings:
 
     backbone: str
     depth: tuple[int, int, int]  # of K, L and M
+    domain: Domain = "full"
 
     def __post_init__(self) -> None:
         if min(self.depth) < 1:
             raise XDError(f"--depth {' '.join(map(str, self.depth))}", "three numbers of at least 1", "--depth 3 3 3")
+        check_domain(self.domain)
 
     def build(self, request: Request, space: str, seed: int) -> nn.Module:
         """The backbone of this seed, relaxed into the space; the same start for every space."""
         network = build_backbone(self.backbone, request, seed)
-        settings = SpaceSettings(XDConfig(depth=self.depth), filter_fn=is_searchable)
+        settings = SpaceSettings(XDConfig(depth=self.depth, domain=self.domain), filter_fn=is_searchable)
         report = apply(space, network, torch.zeros(2, *request.input_shape), settings)
         if space != "backbone" and not report.converted:
             raise XDError(
@@ -49,11 +52,11 @@ class NetworkSettings:
         return network
 
     def to_dict(self) -> dict[str, Any]:
-        return {"backbone": self.backbone, "depth": list(self.depth)}
+        return {"backbone": self.backbone, "depth": list(self.depth), "domain": self.domain}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "NetworkSettings":
-        return cls(data["backbone"], tuple(data["depth"]))
+        return cls(data["backbone"], tuple(data["depth"]), data.get("domain", "full"))
 
 
 def is_searchable(name: str, module: nn.Module) -> bool:

@@ -11,6 +11,7 @@ from xdops.backbones.request import Request
 from xdops.backbones.resnet import SHORTCUTS, ResNet20
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.convert import XDConfig
+from xdops.operations.domains import Domain
 from xdops.reproduce.cifar.problem import REQUEST
 from xdops.spaces import SpaceSettings, apply
 
@@ -29,11 +30,11 @@ CONFIG = {
 }
 
 
-def build_network(backbone: str, space: str, darts_perturb: float, seed: int) -> nn.Module:
+def build_network(backbone: str, space: str, darts_perturb: float, seed: int, domain: Domain = "full") -> nn.Module:
     """The backbone of this seed, relaxed; all spaces start from the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = BUILD[backbone](REQUEST)
         example = torch.zeros(2, *REQUEST.input_shape)
-        apply(space, network, example, SpaceSettings(CONFIG[backbone], darts_perturb))
+        apply(space, network, example, SpaceSettings(dataclasses.replace(CONFIG[backbone], domain=domain), darts_perturb))
     return network

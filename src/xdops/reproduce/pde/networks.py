@@ -23,7 +23,7 @@ def build_network(method: str, request: Request, preset: Preset, seed: int) -> n
             else operator_cnn(request, preset.width, preset.kernel)
         )
         presence: Presence = "trained" if preset.trained_b_and_C else "absent"
-        settings = SpaceSettings(XDConfig(depth=1, b=presence, C=presence), filter_fn=is_operation)
+        settings = SpaceSettings(XDConfig(depth=1, b=presence, C=presence, domain=preset.domain), filter_fn=is_operation)
         apply(space, network, torch.zeros(2, *request.input_shape), settings)
     return network
 

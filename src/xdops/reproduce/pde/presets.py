@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from xdops.operations.domains import Domain
 from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings
@@ -42,6 +43,7 @@ class Preset:
     warmup: Mapping[str, int] = field(default_factory=dict)
     schedule: ScheduleSettings = field(default_factory=lambda: ScheduleSettings("step", (0.2, 0.4, 0.6, 0.8), 0.5))
     trained_b_and_C: bool = False
+    domain: Domain = "full"
     scaled: bool = True
     seeds: tuple[int, ...] = (0,)
     methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
@@ -59,7 +61,10 @@ class Preset:
 
     def network(self) -> dict[str, Any]:
         """What determines the networks, but for the method, as JSON data."""
-        return {"width": self.width, "modes": list(self.modes), "kernel": self.kernel, "trained_b_and_C": self.trained_b_and_C}
+        return {"width": self.width, "modes": list(self.modes), "kernel": self.kernel} | {
+            "trained_b_and_C": self.trained_b_and_C,
+            "domain": self.domain,
+        }
 
 
 WEIGHT_DECAY = 1e-4  # of the architecture too

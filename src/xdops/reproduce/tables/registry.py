@@ -18,6 +18,7 @@ TABLES: dict[str, str] = {
     "navier-stokes": "xdops.reproduce.tables.pde:NAVIER_STOKES_TABLE",
     "protein": "xdops.reproduce.tables.protein:TABLE",
     "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
+    "domains": "xdops.reproduce.tables.domains:DOMAINS_TABLE",
     "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
 }
 
