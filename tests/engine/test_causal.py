@@ -103,6 +103,28 @@ def test_every_causal_form_agrees_with_the_definition_in_values_and_gradients(ca
         grouped_taps.TOGETHER = before
 
 
+@pytest.mark.parametrize("extra", [{}, {"b": "trained", "C": "trained"}, {"depth": 3}])
+@pytest.mark.parametrize(("size", "kernel"), [(2, 1), (13, 3), (30, 2)])
+def test_every_causal_form_agrees_in_half_a_domain(size: int, kernel: int, extra: dict):
+    conv = nn.Conv1d(2, 3, kernel, padding=kernel - 1, dtype=torch.float64)
+    op = XDOperation.from_conv(conv, size, causal=True, domain="half", **extra)
+    with torch.no_grad():
+        for _, p in op.architecture():
+            p.add_(0.3 * torch.randn_like(p))
+    x = torch.randn(2, 2, size, dtype=torch.float64, requires_grad=True)
+    inputs = [x, *op.parameters()]
+    y = op.evaluate(x, "staged")
+    expected = [y, *torch.autograd.grad(y.square().sum(), inputs)]
+    forms = possible_plans(op.workload(x))
+    assert forms == (["taps"] if "depth" in extra else ["taps", "taps-grouped"])
+    for form in forms:
+        op.plan = form
+        y = op(x)
+        for g, e in zip([y, *torch.autograd.grad(y.square().sum(), inputs)], expected, strict=True):
+            assert (g - e).abs().max() <= 1e-10 * (1 + e.abs().max())
+        torch.testing.assert_close(op.merged(size)(x), y, rtol=1e-10, atol=1e-10)
+
+
 def test_single_precision_agrees_in_every_causal_form():
     conv = nn.Conv1d(3, 4, 5, padding=4)
     op = XDOperation.from_conv(conv, 100, causal=True)

@@ -63,25 +63,35 @@ def assert_same(given: list[torch.Tensor], expected: list[torch.Tensor]) -> None
         assert (g - e).abs().max() <= 1e-10 * (1 + e.abs().max())
 
 
-@pytest.mark.parametrize("extra", ["plain", "deep", "b and C"])
+OPTIONS = {
+    "plain": {},
+    "deep": {"depth": (2, 3, 3)},
+    "b and C": {"b": "trained", "C": "trained"},
+    "half": {"domain": "half"},
+    "half, deep, b and C": {"domain": "half", "depth": (2, 3, 3), "b": "trained", "C": "trained"},
+}
+
+
+@pytest.mark.parametrize("extra", OPTIONS)
 @pytest.mark.parametrize("case", CASES)
 def test_every_form_agrees_with_the_staged_definition_in_values_and_gradients(case: str, extra: str):
     conv, size = CASES[case]()
-    options = {"plain": {}, "deep": {"depth": (2, 3, 3)}, "b and C": {"b": "trained", "C": "trained"}}[extra]
-    op = moved(conv, size, **options)
+    op = moved(conv, size, **OPTIONS[extra])
     x = torch.randn(3, op.in_channels, *size, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")
     forms = [form for form in possible_plans(op.workload(x)) if form in ALL]
     assert "spectral" in forms
+    assert ("grouped" in forms) == ("transposed" not in case and min(len(m.radices) for m in op.matrix("M").matrices) > 1)
     for form in forms:
         assert_same(values_and_gradients(op, x, form), expected)
 
 
-@pytest.mark.parametrize(("size", "digits"), [((24,), 2), ((24,), 3), ((60,), 3), ((12, 18), 2), ((8, 12), 3)])
-def test_grouped_matrices_agree_at_every_number_of_groups(size: tuple[int, ...], digits: int):
+@pytest.mark.parametrize("domain", ["full", "half"])
+@pytest.mark.parametrize(("size", "digits"), [((24,), 2), ((24,), 3), ((60,), 3), ((12, 18), 2), ((8, 18), 3)])
+def test_grouped_matrices_agree_at_every_number_of_groups(size: tuple[int, ...], digits: int, domain: str):
     conv = {1: nn.Conv1d, 2: nn.Conv2d}[len(size)](2, 2, 3, padding=1, padding_mode="circular")
     for depth in (1, 2, 3):
-        op = moved(conv, size, depth=depth)
+        op = moved(conv, size, depth=depth, domain=domain)
         x = torch.randn(2, 2, *size, dtype=torch.float64)
         form = {2: "grouped", 3: "grouped3"}[digits]
         assert_same(values_and_gradients(op, x, form), values_and_gradients(op, x, "staged"))
@@ -208,7 +218,7 @@ def test_complex_filters_may_be_chunked_and_have_second_derivatives(monkeypatch,
 
 
 def test_chains_rotate_digits_through_memory_without_changing_the_matrix():
-    layout = chains.ChainLayout((3, 2, 2), (0, 1, 2, 1, 0), (1, 12), 12)
+    layout = chains.ChainLayout((3, 2, 2), (3, 2, 2), (0, 1, 2, 1, 0), (1, 12), 12)
     stages = [torch.randn(2, *[d for i, d in enumerate((3, 2, 2)) if i != digit], r, r).double()
               for digit in layout.sequence for r in [(3, 2, 2)[digit]]]  # fmt: skip
     dense = torch.complex(*chains.dense_chain(layout, stages).unbind())

@@ -43,6 +43,16 @@ def test_a_plan_is_immutable_hashable_cached_and_says_what_it_costs_and_why():
     assert plan.why in str(plan)
 
 
+def test_half_a_domain_is_planned_as_half_the_work(own_rates):
+    x = torch.randn(4, 8, 240)
+    full, half = (XDOperation.from_conv(nn.Conv1d(8, 8, 9, padding=4), 240, size=288, domain=d) for d in ("full", "half"))
+    for form in ("spectral", "grouped", "grouped3"):
+        of_full, of_half = (make_plan(op.workload(x), form) for op in (full, half))
+        assert of_half.flops == pytest.approx(of_full.flops / 2, rel=0.1)
+        assert of_half.bytes == of_full.bytes / 2
+        assert form == "grouped3" or of_half.seconds < of_full.seconds  # which groups differently, in more calls
+
+
 def test_auto_takes_the_form_that_the_model_finds_cheapest(own_rates):
     _, op, x = conv_and_operation()
     asked = op.workload(x)
@@ -142,9 +152,9 @@ def test_filters_over_the_grid_are_not_made_for_small_batches_of_many_channels()
 
 
 @pytest.mark.parametrize("form", ["spectral", "grouped", "taps"])
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_merged_operation_computes_the_same_for_every_input_shape(form: str, bias: bool):
-    op = XDOperation.from_conv(nn.Conv1d(3, 4, 3, padding=1, bias=bias), 24, plan=form)
+@pytest.mark.parametrize(("bias", "domain"), [(True, "full"), (False, "full"), (True, "half")])
+def test_a_merged_operation_computes_the_same_for_every_input_shape(form: str, bias: bool, domain: str):
+    op = XDOperation.from_conv(nn.Conv1d(3, 4, 3, padding=1, bias=bias), 24, plan=form, domain=domain)
     with torch.no_grad():
         for _, p in op.architecture():
             p.add_(0.1 * torch.randn_like(p))

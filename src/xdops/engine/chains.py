@@ -19,9 +19,10 @@ from xdops.engine.workspace import Workspace
 
 @dataclass(frozen=True)
 class ChainLayout:
-    """`digits`: sizes, highest stride first. `sequence`: which digit each stage mixes, first to last. Rows and columns in use."""
+    """`sequence`: which digit each stage mixes, first to last. Half a matrix has half the highest digit on one side."""
 
-    digits: tuple[int, ...]
+    digits: tuple[int, ...]  # of the input, highest stride first
+    out: tuple[int, ...]  # of the output
     sequence: tuple[int, ...]
     rows: tuple[int, int]  # (step, count): rows 0, step, ...
     columns: int  # the first so many
@@ -32,7 +33,7 @@ class Chain:
 
     def __init__(self, layout: ChainLayout, stages: Sequence[Tensor], space: Workspace, wants_grad: bool = False) -> None:
         self.layout, self.stages, self.space = layout, stages, space
-        self.n = math.prod(layout.digits)
+        self.n, self.n_out = math.prod(layout.digits), math.prod(layout.out)
         self.grads: list[Tensor | None] = [torch.zeros_like(s) if wants_grad else None for s in stages]
         self.rows, self.columns = layout.rows[1], layout.columns
         self.seen: list[tuple[Tensor, list[int]]] = []
@@ -56,7 +57,7 @@ class Chain:
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
         # `enter` ran last with this very input, so what its stages saw is still known.
-        t, order = self._backward(g.view(2, *self.layout.digits, -1), self.seen[0][0], stop=out is None)
+        t, order = self._backward(g.view(2, *self.layout.out, -1), self.seen[0][0], stop=out is None)
         if out is not None:
             parts = t[:1] if out.dim() == 2 else t
             self._copy(parts, order, out, (1, self.columns))
@@ -64,9 +65,9 @@ class Chain:
 
     def leave_backward(self, g: Tensor, y: Tensor | None, out: Tensor | None = None) -> Tensor:
         parts = g.view(-1, *g.shape[-2:])
-        placed = self.space.empty((parts.shape[0], self.n, parts.shape[1]), g)
+        placed = self.space.empty((parts.shape[0], self.n_out, parts.shape[1]), g)
         step, count = self.layout.rows
-        if step * count < self.n or step > 1:
+        if step * count < self.n_out or step > 1:
             placed.zero_()
         if step == 1:
             _turn(parts, placed[:, :count])
@@ -74,7 +75,7 @@ class Chain:
             placed[:, : step * count : step] = parts.mT
         if y is not None and any(grad is not None for grad in self.grads):  # the inputs of all stages, again
             self._forward(y.view(2, *self.layout.digits, -1), skip_last=True)
-        result = self._natural_in(out, *self._backward(placed.view(-1, *self.layout.digits, parts.shape[1]), out))
+        result = self._natural_in(out, *self._backward(placed.view(-1, *self.layout.out, parts.shape[1]), out))
         self.forget()
         return result
 
@@ -102,7 +103,7 @@ class Chain:
         if order != sorted(order):
             natural = t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1)
             t = self.space.empty(tuple(natural.shape), t).copy_(natural)
-        return t.view(t.shape[0], self.n, -1)
+        return t.view(t.shape[0], math.prod(t.shape[1:-1]), -1)
 
     def _natural_in(self, out: Tensor | None, t: Tensor, order: list[int]) -> Tensor:
         """The same in out, if it is given: there the last stage has left t."""
@@ -204,5 +205,5 @@ def dense_chain(layout: ChainLayout, stages: Sequence[Tensor]) -> Tensor:
     for digit, stage in zip(layout.sequence, stages, strict=True):
         t = (complex_of(stage) @ t.movedim(digit, -2)).movedim(-2, digit)
     step, count = layout.rows
-    dense = t.reshape(n, n)[: step * count : step, : layout.columns]
+    dense = t.reshape(-1, n)[: step * count : step, : layout.columns]
     return torch.stack((dense.real, dense.imag))

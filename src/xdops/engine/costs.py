@@ -44,11 +44,12 @@ def transforms(work: Workload, grouping: Grouping, rates: Rates) -> tuple[float,
                 most = max(most, 4 * n * columns)
             else:
                 sizes = group_sizes(work.radices[i] or (), cut)
-                stages = len(sizes) + (depth - 1) * (len(sizes) - 1)
-                per_stage = 8.0 * n * columns * sum(sizes) / len(sizes)
-                step = per_stage * (stages - (0.5 if real else 0))
+                inner = (depth - 1) * (len(sizes) - 1)  # stages of butterflies that are whole in any domain
+                stages = len(sizes) + inner
+                points = n * len(sizes) + work.sizes[i] * inner  # through all stages
+                step = 8.0 * columns * (points - (0.5 * n if real else 0)) * sum(sizes) / len(sizes)
                 flops += times * step
-                seconds += times * (rates.product(step, min(sizes)) + rates.traffic(4 * n * columns * (stages + 1)))
+                seconds += times * (rates.product(step, min(sizes)) + rates.traffic(4 * columns * (points + n)))
                 seconds += 8 * stages * rates.call * (1 + (sizes[0] if len(sizes) > 2 else 0))
                 most = max(most, 8 * n * columns)
     return flops, seconds, most
@@ -79,11 +80,12 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
 def building(work: Workload, grouping: Grouping, rates: Rates) -> float:
     """Seconds to merge K and M of all dimensions that are not grouped, in all passes."""
     times = (3.0 if work.train else 1.0) if work.train_arch else 1.0
-    dense = [n for n, cut in zip(work.sizes, grouping, strict=True) if cut is None]
-    return times * sum(dense_matrix(n, depth, rates) for n in dense for depth in (work.depth[0], work.depth[2]))
+    dense = [(n, p) for n, p, cut in zip(work.sizes, work.domain, grouping, strict=True) if cut is None]
+    return times * sum(dense_matrix(n, p, depth, rates) for n, p in dense for depth in (work.depth[0], work.depth[2]))
 
 
-def dense_matrix(n: int, depth: int, rates: Rates) -> float:
-    """Seconds to merge a K-matrix of this depth into one dense matrix."""
+def dense_matrix(n: int, domain: int, depth: int, rates: Rates) -> float:
+    """Seconds to merge a K-matrix of this depth into one dense matrix, n on one side and the domain's points on the other."""
     factors = len(prime_factors(n))
-    return depth * (factors * 6 * rates.call + rates.traffic(12 * n * n)) + (depth - 1) * rates.product(8.0 * n**3, n)
+    merging = depth * factors * 6 * rates.call + rates.traffic(12 * n * (domain + (depth - 1) * n))
+    return merging + (depth - 1) * rates.product(8.0 * n * n * domain, domain)

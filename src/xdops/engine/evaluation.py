@@ -127,7 +127,6 @@ def _matrices(description: Description, values: Sequence[Tensor]) -> tuple[list[
 
 
 def _common_radices(line: Line, K: KMatrix, M: KMatrix) -> tuple[int, ...] | None:
-    """The radices that all butterflies of K and M share in one dimension; spaced inputs and parts of matrices are not grouped."""
+    """The radices that all butterflies of K and M share in one dimension; spaced inputs are not grouped."""
     layouts = {b.radices for A in (K, M) for b in A.butterflies}
-    square = K.shape[0] == K.shape[1] == M.shape[0] == M.shape[1]
-    return layouts.pop() if len(layouts) == 1 and line.step == 1 and square else None
+    return layouts.pop() if len(layouts) == 1 and line.step == 1 else None

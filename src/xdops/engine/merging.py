@@ -13,7 +13,10 @@ from xdops.engine.planar import conjugate_sum, multiply, product
 
 
 def merge_stack(factors: Sequence[Tensor]) -> Tensor:
-    """Factors in order of stride, each (2, count, blocks, stride, r, r), of decreasing butterflies -> (2, count, n, n)."""
+    """Factors in order of stride, each (2, count, blocks, stride, r, r), of decreasing butterflies -> (2, count, n, n).
+
+    Of half butterflies the last factor is the fold, (2, count, 1, n/2, 1, 2), and the result (2, count, n/2, n).
+    """
     return compute(_MergeStack(), *factors)
 
 
@@ -33,12 +36,12 @@ class _MergeStack:
         g = g.contiguous()
         out: list[Maybe] = []
         for level in range(len(shapes) - 1, 0, -1):
-            _, count, blocks, done, r, _ = shapes[level]
+            _, count, blocks, done, rows, columns = shapes[level]
             t, old = kept[2 * level - 2], kept[2 * level - 1]
-            g = g.view(2, count, blocks, r, done, r, done)  # (i, o, l, c)
+            g = g.view(2, count, blocks, rows, done, columns, done)  # (i, o, l, c)
             out.insert(0, conjugate_sum(g, old, dim=3).permute(0, 1, 2, 5, 3, 4))  # sum over o -> (c, i, l)
             g = conjugate_sum(g, t, dim=4)  # sum over l -> (i, o, c)
-            g = g.view(2, count, blocks * r, done, done)
+            g = g.view(2, count, blocks * rows, done, done)
         first = shapes[0]
         out.insert(0, g.view(first[0], first[1], first[2], 1, first[4], first[5]))
         return out
@@ -53,12 +56,12 @@ class _MergeStack:
 
 
 def _next(factor: Tensor, new: Tensor) -> Tensor:
-    _, count, blocks, done, r, _ = factor.shape
-    return new.reshape(2, count, blocks, r * done, r * done)
+    _, count, blocks, done, rows, columns = factor.shape
+    return new.reshape(2, count, blocks, rows * done, columns * done)
 
 
 def _expanded(factor: Tensor, merged: Tensor) -> tuple[Tensor, Tensor]:
     """Both sides of a level's product with their dimensions lined up: (2, count, blocks, i, o, l, c)."""
-    _, count, blocks, done, r, _ = factor.shape
+    _, count, blocks, done, rows, _ = factor.shape
     t = factor.permute(0, 1, 2, 4, 5, 3).contiguous()[:, :, :, :, None]
-    return t, merged.view(2, count, blocks, r, done, 1, done)
+    return t, merged.view(2, count, blocks, rows, done, 1, done)

@@ -45,7 +45,8 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
     def build(cut: tuple[int, ...]) -> tuple[float, float]:
         """Flops and seconds of making the matrices, with the calls for every value of the high digit."""
         low, high = group_sizes(radices, cut)
-        middle, entries = 8.0 * k * high * low**3, 4.0 * k * high * r * m
+        mixed = high * work.domain[0] // n
+        middle, entries = 8.0 * k * mixed * low**3, 4.0 * k * mixed * r * m
         seconds = build_passes * (rates.product(middle, low) + rates.product(entries, high) + rates.traffic(4 * k * n * m))
         return build_passes * (middle + entries), seconds + passes * 4 * high * rates.call
 
@@ -76,9 +77,9 @@ def digit_matrices(e: Evaluation, plan: Plan) -> "tuple[Tensor, Tensor, Tensor, 
     grouping, rows = plan.grouping[0], e.where.rows[0]
     assert grouping is not None
     assert e.causal is not None
-    K2, K1 = two_stages(e.K[0].butterflies[0], grouping[0])
-    M1, M2 = two_stages(e.M[0].butterflies[0], grouping[0])
-    low, high = K2.shape[:2]
+    K2, K1 = two_stages(e.K[0].butterflies[0], grouping)
+    M1, M2 = two_stages(e.M[0].butterflies[0], grouping)
+    low, _, high = K2.shape
     w, spectra = all_taps(e, dense_matrices(e.L, [e.part("L", 0)])[0])
     digits, seen_digits = -(-(rows[-1] + 1) // low), -(-len(e.where.columns[0]) // low)
     scaled = K1[:, None] * complex_of(spectra.mT).unflatten(1, (high, 1, low)).movedim(0, 1)  # (p, k, l, q)
