@@ -169,3 +169,17 @@ def train_step(model: nn.Module, example: object) -> None:
     optimizer = torch.optim.Adam(groups, lr=1e-2)
     run(model, example).square().mean().backward()
     optimizer.step()
+
+
+class ModelAsDataset(torch.utils.data.Dataset):
+    """A network's outputs, computed where they are asked for: in the worker of a data loader."""
+
+    def __init__(self, model: nn.Module, x: Tensor) -> None:
+        self.model, self.x = model, x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, i: int) -> Tensor:
+        with torch.no_grad():
+            return self.model(self.x[i : i + 1])[0]
