@@ -113,6 +113,7 @@ def novelty(model: nn.Module) -> dict[str, float]:
 @torch.no_grad()
 def relative_distance(now: list[Tensor], start: list[Tensor]) -> float:
     """|now - start| / |start| over all tensors together, so that single ones may be zero. In the dtype that `now` has."""
+    now = [a.full_tensor() if hasattr(a, "full_tensor") else a for a in now]  # of a sharded model
     away = sum(float((a - s.to(a)).double().square().sum()) for a, s in zip(now, start, strict=True))
     norm = sum(float(s.double().square().sum()) for s in start)
     return (away / norm) ** 0.5 if norm else away**0.5
