@@ -7,6 +7,8 @@ from matrix_laws import agree
 
 from xdops import XDOperation
 from xdops.experiments.experiment import NetworkSettings
+from xdops.reproduce.cifar.presets import PRESETS
+from xdops.reproduce.pde import BURGERS, DARCY, NAVIER_STOKES
 from xdops.reproduce.table import Context
 from xdops.reproduce.tables import find_table
 from xdops.reproduce.tables.domains import digits
@@ -38,3 +40,9 @@ def test_a_search_that_knows_no_domain_was_a_full_one():
     assert NetworkSettings.from_dict({"backbone": "small", "depth": [3, 3, 3]}).domain == "full"
     half = NetworkSettings("small", (3, 3, 3), "half")
     assert NetworkSettings.from_dict(half.to_dict()) == half
+
+
+def test_the_papers_own_settings_use_the_full_domain():
+    equations = [presets["paper"] for presets in (BURGERS, DARCY)]
+    for preset in (*equations, *NAVIER_STOKES["paper"], *PRESETS["paper"]):
+        assert preset.domain == "full"

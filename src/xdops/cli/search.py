@@ -15,7 +15,7 @@ from xdops.errors import XDError
 from xdops.experiments.experiment import Experiment, Finished, NetworkSettings, first_process
 from xdops.experiments.folder import REPORT
 from xdops.experiments.recipes import Recipe, find_task
-from xdops.operations.domains import Domain
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
 from xdops.report.table import terminal_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
@@ -106,7 +106,7 @@ class Search:
     """Largest gradient norm, if any."""
     depth: tuple[int, int, int] = (3, 3, 3)
     """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
-    domain: Domain = "full"
+    domain: Domain = DEFAULT_DOMAIN
     """Of the XD-operations: half has half the points, for half the cost; full is the paper's."""
     precision: Precision = "32-true"
     """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""

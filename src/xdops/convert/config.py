@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from xdops.errors import XDError
 from xdops.operations import ARCHITECTURE
-from xdops.operations.domains import Domain
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.operations.warmstart import Depth, Presence
 
 #: The settings that decide which layers are converted.
@@ -27,7 +27,7 @@ class XDConfig:
     C: Presence = "absent"
     kernel_size: int | None = None  # filters are zero-padded around their centre to at least this size
     boundary: Literal["exact", "wrap"] = "exact"  # "wrap": convolutions circular at the input's own size, as in the paper
-    domain: Domain = "full"  # "half": half the points, for real inputs; Fourier layers, circular without padding, stay "full"
+    domain: Domain = DEFAULT_DOMAIN  # "half": half the points; Fourier layers, circular without padding, are always "full"
     perturb: float = 0.0  # relative size of the noise on the architecture parameters that are trained
     seed: int = 0  # of that noise, and of the weights that pools and skips get
     trained: tuple[str, ...] = ARCHITECTURE  # which of K, L, M, b, C learn

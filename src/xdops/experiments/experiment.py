@@ -15,7 +15,7 @@ from xdops.convert import XDConfig
 from xdops.data.task import Reading, Task
 from xdops.errors import XDError
 from xdops.experiments.folder import SETTINGS, check_folder, claim_folder, read_json, run_folder
-from xdops.operations.domains import Domain, check_domain
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain, check_domain
 from xdops.search import Progress, SearchResult, SearchSettings, search
 from xdops.search.checkpoint import load_weights
 from xdops.search.distributed import check_machine, under_torchrun
@@ -31,7 +31,7 @@ class NetworkSettings:
 
     backbone: str
     depth: tuple[int, int, int]  # of K, L and M
-    domain: Domain = "full"
+    domain: Domain = DEFAULT_DOMAIN
 
     def __post_init__(self) -> None:
         if min(self.depth) < 1:

@@ -17,7 +17,16 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity, permutation
 from xdops.matrices.pairs import check_floating
 from xdops.operations.axes import Axis, Taps, conv_axis, conv_transpose_axis
-from xdops.operations.domains import Domain, domain_radices, fourier, fourier_in, half_turns, halved, phases
+from xdops.operations.domains import (
+    DEFAULT_DOMAIN,
+    Domain,
+    domain_radices,
+    fourier,
+    fourier_in,
+    half_turns,
+    halved,
+    phases,
+)
 from xdops.operations.operation import XDOperation
 from xdops.operations.source import Source
 
@@ -39,7 +48,7 @@ def from_conv(
     trained: Sequence[str] = ("K", "L", "M", "b", "C"),
     causal: bool = False,
     plan: str | Plan = "auto",
-    domain: Domain = "full",
+    domain: Domain = DEFAULT_DOMAIN,
 ) -> XDOperation:
     """The XD-operation equal to `conv` on inputs of `input_size` (and smaller ones), sharing its weight and bias.
 

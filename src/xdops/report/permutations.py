@@ -94,7 +94,7 @@ def first_layer_figure(title: str, found: Sequence[Dimension]) -> Figure:
 def describe_run(row: Row, folder: Path, seed: int) -> list[Dimension]:
     """The first layer of a finished run on permuted images."""
     backbone = str(row.setting["network"])
-    network, beginning = (build_network(backbone, SPACES[row.method], 0.0, seed) for _ in range(2))
+    network, beginning = (build_network(backbone, SPACES[row.method], 0.0, seed, row.settings["domain"]) for _ in range(2))
     load_weights(folder, network, "last")
     layer = FIRST_LAYER[backbone]
     operation, start = (net.get_submodule(layer) for net in (network, beginning))

@@ -11,7 +11,7 @@ from xdops.backbones.request import Request
 from xdops.backbones.resnet import SHORTCUTS, ResNet20
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.convert import XDConfig
-from xdops.operations.domains import Domain
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.reproduce.cifar.problem import REQUEST
 from xdops.spaces import SpaceSettings, apply
 
@@ -30,7 +30,7 @@ CONFIG = {
 }
 
 
-def build_network(backbone: str, space: str, darts_perturb: float, seed: int, domain: Domain = "full") -> nn.Module:
+def build_network(backbone: str, space: str, darts_perturb: float, seed: int, domain: Domain = DEFAULT_DOMAIN) -> nn.Module:
     """The backbone of this seed, relaxed; all spaces start from the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -9,6 +9,7 @@ DARTS starts, how many images LeNet sees and the length of ResNet-20's training 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
 #: method -> the space over the backbone. With the order known, the backbone sees what it would if the permutation were undone: the
@@ -52,6 +53,7 @@ class Preset:
     test: int | None = None
     auxiliary: Auxiliary = field(default_factory=Auxiliary)
     seeds: tuple[int, ...] = (0, 1, 2)
+    domain: Domain = DEFAULT_DOMAIN
 
     def methods(self, images: str) -> list[str]:
         plain = ["backbone", ORDERED] if images == PERMUTED else ["backbone"]
@@ -91,6 +93,7 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
             "LeNet",
             epochs=200,
             lr=0.01,
+            domain="full",
             schedule=LENET_SCHEDULE,
             architecture={
                 ("DARTS", NORMAL): Architecture(1e-1, perturb=0.1),
@@ -100,8 +103,10 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
                 (AUXILIARY, PERMUTED): Architecture(1e-3),
             },
         ),
-        Preset("ResNet-20", epochs=200, lr=0.1, schedule=RESNET_SCHEDULE, architecture=RESNET_ARCHITECTURE),
-        Preset("WRN-40-4", epochs=200, lr=0.1, schedule=WRN_SCHEDULE, architecture=RESNET_ARCHITECTURE, nesterov=True),
+        Preset("ResNet-20", epochs=200, lr=0.1, schedule=RESNET_SCHEDULE, architecture=RESNET_ARCHITECTURE, domain="full"),
+        Preset(
+            "WRN-40-4", epochs=200, lr=0.1, schedule=WRN_SCHEDULE, architecture=RESNET_ARCHITECTURE, nesterov=True, domain="full"
+        ),
     ),
     "laptop": (
         Preset(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdops.operations.domains import Domain
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings
@@ -43,7 +43,7 @@ class Preset:
     warmup: Mapping[str, int] = field(default_factory=dict)
     schedule: ScheduleSettings = field(default_factory=lambda: ScheduleSettings("step", (0.2, 0.4, 0.6, 0.8), 0.5))
     trained_b_and_C: bool = False
-    domain: Domain = "full"
+    domain: Domain = DEFAULT_DOMAIN
     scaled: bool = True
     seeds: tuple[int, ...] = (0,)
     methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
@@ -89,6 +89,7 @@ BURGERS = {
         kernel=17,
         epochs=500,
         batch_size=20,
+        domain="full",
         lr=1e-3,
         architecture={"CNN XD": adam(1e-3), "FNO XD": momentum(1e-4)},
         warmup={"FNO XD": 250},
@@ -125,6 +126,7 @@ DARCY = {
         kernel=13,
         epochs=500,
         batch_size=20,
+        domain="full",
         lr=1e-3,
         architecture={"CNN XD": momentum(1e-1), "FNO XD": momentum(1e-1), "CNN DARTS": adam(1e-3)},
         methods=("CNN", "FNO", "CNN DARTS", "CNN XD", "FNO XD"),
@@ -160,6 +162,7 @@ NAVIER_STOKES = {
             kernel=9,
             epochs=500,
             batch_size=10,
+            domain="full",
             lr=2.5e-3,
             architecture={"CNN XD": momentum(5e-3)},
             methods=("CNN", "FNO", "CNN XD"),
@@ -174,6 +177,7 @@ NAVIER_STOKES = {
             kernel=9,
             epochs=500,
             batch_size=10,
+            domain="full",
             lr=2.5e-3,
             architecture={"CNN XD": momentum(1e-3)},
             methods=("CNN", "FNO", "CNN XD"),

@@ -55,12 +55,13 @@ def prepare(preset: Preset, method: str, images: str, load: Callable[[], Images]
         loss = PermutationLoss.from_images(FIRST_LAYER[preset.backbone], train.x, weight, until)
         problem = dataclasses.replace(problem, penalty=loss)
     own = architecture(preset, method, images)
-    network = build_network(preset.backbone, SPACES[method], own.perturb, seed)
+    network = build_network(preset.backbone, SPACES[method], own.perturb, seed, preset.domain)
     describe = {
         "backbone": preset.backbone,
         "method": method,
         "images": images,
         "darts_perturb": own.perturb,
+        "domain": preset.domain,
         "permutation": None if order is None else order.to_dict(),
     }
     return Prepared(problem, network, preset.search(method, images), describe)
@@ -91,6 +92,8 @@ def settings_of(preset: Preset, method: str, images: str) -> dict[str, Any]:
     search = preset.search(method, images).to_dict()
     del search["seed"]
     settings: dict[str, Any] = {"train": preset.train or "all", "test": preset.test or "all", "search": search}
+    if SPACES[method] == "xd":
+        settings["domain"] = preset.domain
     if method == "DARTS":
         settings["perturb"] = architecture(preset, method, images).perturb
     if method == AUXILIARY:

@@ -104,7 +104,7 @@ def searched(settings: SearchSettings, **more: Any) -> dict[str, Any]:
 
 COMPARISONS = (
     Comparison(
-        "permuted digits", tuple(range(8)), prepare_digits, lambda domain: searched(digits_search(), domain=domain, depth=[3, 3, 3])
+        "permuted digits", tuple(range(6)), prepare_digits, lambda domain: searched(digits_search(), domain=domain, depth=[3, 3, 3])
     ),
     Comparison(
         "Burgers 256", (0, 1, 2), partial(prepare_pde, BURGERS_256, 1),
