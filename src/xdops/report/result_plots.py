@@ -60,7 +60,7 @@ def result_figure(results: Results) -> Figure | None:
 
 def _lines(spec: dict[str, Any], results: Results) -> list[Line]:
     needed = "mean" if spec["kind"] == "line" else "curves"
-    main = [line for line in results["rows"] if line["metric"] == results["metric"]]
+    main = [line for line in results["rows"] if line["metric"] == results["metric"] and not line.get("source")]
     lines = [line for line in main if matches(line["setting"], spec["where"])]
     return lines if any(line.get(needed) is not None for line in lines) else []
 

@@ -153,8 +153,12 @@ def flow(viscosity: float, time: float, resolution: int) -> dict[str, Value]:
 METRIC = "relative L2 error"
 
 PROTOCOL = (
-    "Errors on the test samples after the last epoch: nothing is selected. The data are made by `xdops data`, as the published "
+    "Errors on the test samples after the last epoch; no epoch is selected. The data are made by `xdops data`, as the published "
     "ones were, not those themselves. "
+)
+#: Until the tables are run again with settings chosen on held-out training samples.
+TUNED_ON_TEST = (
+    "Widths, lengths and the architecture's optimizer were chosen in trial runs that were judged on these test samples. "
 )
 LAPTOP_BURGERS = (
     "Smaller than in the paper: width 16 instead of 64; 4,000 steps with 10 samples instead of 25,000 with 20, with a cosine "
@@ -183,7 +187,7 @@ BURGERS_TABLE = Table(
     METRIC,
     partial(by_resolution, BURGERS, PAPER_BURGERS, QUOTED_BURGERS),
     figures=(LineFigure("resolution", "Burgers' equation", log_x=True, log_y=True),),
-    notes={"laptop": PROTOCOL + LAPTOP_BURGERS, "paper": PROTOCOL},
+    notes={"laptop": PROTOCOL + TUNED_ON_TEST + LAPTOP_BURGERS, "paper": PROTOCOL},
 )
 DARCY_TABLE = Table(
     "darcy",
@@ -195,7 +199,7 @@ DARCY_TABLE = Table(
         LineFigure("resolution", "Darcy flow", log_y=True),
         *(CurvesFigure({"resolution": s}, f"Darcy flow, {s} x {s}") for s in CURVES_AT),
     ),
-    notes={"laptop": PROTOCOL + LAPTOP_DARCY, "paper": PROTOCOL},
+    notes={"laptop": PROTOCOL + TUNED_ON_TEST + LAPTOP_DARCY, "paper": PROTOCOL},
 )
 NAVIER_STOKES_TABLE = Table(
     "navier-stokes",
@@ -203,5 +207,5 @@ NAVIER_STOKES_TABLE = Table(
     "Table 2",
     METRIC,
     by_viscosity,
-    notes={"laptop": PROTOCOL + LAPTOP_NAVIER_STOKES, "paper": PROTOCOL},
+    notes={"laptop": PROTOCOL + TUNED_ON_TEST + LAPTOP_NAVIER_STOKES, "paper": PROTOCOL},
 )
