@@ -60,6 +60,8 @@ CASES = {
         {"span": 4, "b": "fixed", "C": "trained"},
         (5, 6),
     ),
+    "long": ({"padding": 2, "dilation": 2, "c_in": 4, "c_out": 2}, {"span": 140, "causal": True}, (9,)),
+    "blocks": ({"padding": 2, "stride": 2}, {"span": 8, "causal": True}, (150,)),
     "volume": ({"dims": 3, "kernel": 2, "padding": 1, "stride": (1, 2, 1)}, {"span": 3}, (4, 5, 4)),
 }
 

@@ -9,6 +9,7 @@ With fixed parameters it *is* a convolution, whose filters have H taps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, smooth_size
 from xdops.matrices.pairs import check_floating, to_complex
+from xdops.matrices.together import dense_factors
 from xdops.operations.axes import Axis, Taps
 from xdops.operations.operation import ARCHITECTURE
 from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
@@ -35,6 +37,10 @@ from xdops.operations.warmstart import (
 )
 
 CONVS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+#: Up to this size the rows come from dense matrices, of all butterflies at once: fewer calls, which is what counts there.
+DENSE_UP_TO = 128
+#: Outputs of a block of a signal that goes through filters by a matrix product: at least so many.
+LEAST_BLOCK = 64
 _LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
@@ -129,11 +135,10 @@ class ShiftInvariantOperation(nn.Module):
 
     def rows_of_taps(self) -> list[Tensor]:
         """Per dimension the rows a_j of K diag(L[:, j]) M, complex, (taps, H)."""
-        rows = []
-        for window, taps, K, L, M in zip(self.windows, self.kernel_size, *self._matrices(), strict=True):
-            k = K.to_dense(rows=[window.row])[0]
-            rows.append((k[:, None] * L.to_dense(columns=taps)).mT @ M.to_dense())
-        return rows
+        return [
+            tap_rows(window.row, taps, K, L, M)
+            for window, taps, K, L, M in zip(self.windows, self.kernel_size, *self._matrices(), strict=True)
+        ]
 
     def row_of_b(self) -> Tensor:
         """The same row of K diag(b) M over the whole window, complex, (H...)."""
@@ -197,10 +202,10 @@ class ShiftInvariantOperation(nn.Module):
         """In one dimension: every channel through the k filters a_j, then channels mixed tap by tap. No filter is ever built."""
         (window,), (a,) = self.windows, self.rows_of_taps()
         batch, channels, _ = x.shape
-        padded = self._pad(x)
-        alone, filters = padded.reshape(batch * channels, 1, -1), a.real[:, None].to(x.dtype)  # (batch c_in, 1, m), (k, 1, H)
-        z = _correlate_by_fft(alone, filters, (window.stride,)) if by_fft else F.conv1d(alone, filters, stride=window.stride)
-        z = z.reshape(batch, channels * len(a), -1)  # channel i's tap j at place i k + j, as in the flattened weight
+        filters = a.real.to(x.dtype)  # (k, H)
+        alone = self._pad(x).flatten(0, 1)  # (batch c_in, m)
+        z = _correlate_by_fft(alone[:, None], filters[:, None], (1,)) if by_fft else _correlate_alone(alone, filters)
+        z = z[..., :: window.stride].reshape(batch, channels * len(a), -1)  # as the flattened weight: channel i's tap j at i k + j
         return F.conv1d(z, self.weight.flatten(1)[..., None], self.bias, groups=self.groups)
 
     def _convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None, by_fft: bool = False) -> Tensor:
@@ -242,6 +247,15 @@ class ShiftInvariantOperation(nn.Module):
     def untouched(self) -> bool:
         """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
         return self._start is not None and self._start.is_now(p for _, p in self.architecture())
+
+    @contextmanager
+    def by_architecture(self) -> Iterator[None]:
+        """Within this context the operation is evaluated by its architecture, even while that is its source's."""
+        source, self.source = self.source, None
+        try:
+            yield
+        finally:
+            self.source = source
 
     @property
     def merged(self) -> bool:
@@ -301,6 +315,26 @@ class ShiftInvariantOperation(nn.Module):
             f"{self.in_channels} -> {self.out_channels}, window={self.sizes}, kernel={self.kernel_size}, depth={self.depth}, "
             f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
         )
+
+
+def tap_rows(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -> Tensor:
+    """Row `row` of K diag(L[:, j]) M for j = 0..taps-1, complex, (taps, n)."""
+    alike = len({b.radices for m in (K, L, M) for b in m.butterflies}) == 1
+    if K.n > DENSE_UP_TO or not alike:
+        unit = torch.eye(K.n, dtype=K.dtype, device=K.butterflies[0].values.device)
+        k, columns = K.transpose().apply(unit[row]), L.apply(unit[:taps])
+        return M.transpose().apply(k * columns)
+    K_factors, L_factors, M_factors = dense_factors(K, L, M)
+    k = K_factors[-1][row]
+    for factor in reversed(K_factors[:-1]):
+        k = k @ factor
+    columns = L_factors[0][:, :taps]
+    for factor in L_factors[1:]:
+        columns = factor @ columns
+    a = (k[:, None] * columns).mT
+    for factor in reversed(M_factors):
+        a = a @ factor
+    return a
 
 
 class Padding(nn.Module):
@@ -372,6 +406,25 @@ def _padding(conv: Any, i: int, reach: int) -> tuple[int, int]:
     if conv.padding == "same":
         return (reach - 1) // 2, reach - 1 - (reach - 1) // 2
     return conv.padding[i], conv.padding[i]
+
+
+def _correlate_alone(x: Tensor, filters: Tensor) -> Tensor:
+    """Signals (signals, m) through filters (k, H), as (signals, k, m - H + 1): block by block of the outputs, one matrix product.
+
+    A block of `length` outputs sees length + H - 1 inputs, through a Toeplitz matrix per filter, whose row t is the filter moved by
+    t: the filter and zeros, one entry more than a row is long, written one after the other.
+    """
+    m, (k, taps) = x.shape[1], filters.shape
+    outputs = m - taps + 1
+    length = min(outputs, max(taps, LEAST_BLOCK))
+    blocks, seen = -(-outputs // length), length + taps - 1
+    rolled = F.pad(filters, (0, seen + 1 - taps))[:, None].expand(k, length, seen + 1)
+    toeplitz = rolled.reshape(k, -1)[:, : length * seen].reshape(k * length, seen)
+    if blocks == 1:
+        return (x @ toeplitz.mT).unflatten(1, (k, length))
+    x = F.pad(x, (0, blocks * length + taps - 1 - m)).unfold(1, seen, length)  # (signals, blocks, seen)
+    z = (x @ toeplitz.mT).unflatten(2, (k, length)).transpose(1, 2).flatten(2)
+    return z[..., :outputs]
 
 
 def _correlate_by_fft(x: Tensor, filters: Tensor, stride: Sequence[int], groups: int = 1) -> Tensor:

@@ -17,7 +17,7 @@ FORMS = ("taps", "taps-fft", "filter", "filter-fft")
 
 #: An FFT's flop takes about as long as so many of a matrix product, on a CPU.
 FFT_FLOP = 6.0
-#: So does a flop of a convolution of single channels, which is bound by memory.
+#: A filter on a block of a signal is a matrix product with about so many times its flops, since half of the matrix is zeros.
 ALONE_FLOP = 3.0
 
 
