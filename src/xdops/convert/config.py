@@ -32,6 +32,8 @@ class XDConfig:
     seed: int = 0  # of that noise, and of the weights that pools and skips get
     trained: tuple[str, ...] = ARCHITECTURE  # which of K, L, M, b, C learn
     causal: bool = False  # outputs never see later inputs, whatever the architecture parameters become
+    shift_invariant: bool = False  # convolutions stay the same at every position: each tap becomes a filter of `span` points
+    span: int = 32  # of shift-invariant operations, in every dimension; more where a layer itself reaches farther
     convs: bool = True
     pools: bool = True  # average pools
     max_pools: bool = False  # start as the average pool of the same size
@@ -57,6 +59,10 @@ class XDConfig:
             raise XDError(f"trained={sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", 'trained=("K", "L", "M")')
         if not 0 <= self.perturb < float("inf"):
             raise XDError(f"perturb={self.perturb}", "zero or a positive number", "perturb=0.01")
+        if isinstance(self.span, bool) or not isinstance(self.span, int) or self.span < 1:
+            raise XDError(f"span={self.span!r}", "a positive number of points", "span=32")
+        if self.shift_invariant and self.boundary == "wrap":
+            raise XDError('shift_invariant=True with boundary="wrap"', "the boundary of the layer itself", 'boundary="exact"')
         if self.kernel_size is not None and self.kernel_size < 1:
             raise XDError(f"kernel_size={self.kernel_size}", "a positive integer, or None", "kernel_size=5")
 

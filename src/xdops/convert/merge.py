@@ -8,7 +8,7 @@ from torch import nn
 from xdops.convert.edges import keep_edge, kept_edge
 from xdops.convert.replace import swap
 from xdops.errors import XDError
-from xdops.operations import XDOperation
+from xdops.operations import Operation
 
 
 def merge_(model: nn.Module) -> None:
@@ -19,16 +19,16 @@ def merge_(model: nn.Module) -> None:
     Operations are merged as they are now: what is loaded into the model afterwards goes to the merged layers, under their own
     names, and `unmerge_` puts back the operations as they were. Merging again changes nothing. Edges of other spaces stay.
     """
-    if isinstance(model, XDOperation):
+    if isinstance(model, Operation):
         raise XDError(
             "a model that is itself an XD-operation",
             "a model that contains the operations to merge",
             "op.merged(), or nn.Sequential(op)",
         )
-    merge_operations(model, [op for op in model.modules() if isinstance(op, XDOperation)])
+    merge_operations(model, [op for op in model.modules() if isinstance(op, Operation)])
 
 
-def merge_operations(model: nn.Module, operations: Sequence[XDOperation]) -> None:
+def merge_operations(model: nn.Module, operations: Sequence[Operation]) -> None:
     """Merge these operations of the model: all of them, or, with an error, none."""
     plain = [(op, op.merged()) for op in operations]
     for op, module in plain:
@@ -47,6 +47,6 @@ def unmerge_(model: nn.Module) -> None:
 
 def is_still(module: nn.Module, op: nn.Module) -> bool:
     """Whether a merged module holds what its operation would be merged to now, but for its dtype and device."""
-    assert isinstance(op, XDOperation)
+    assert isinstance(op, Operation)
     now, fresh = module.state_dict(), op.merged().state_dict()
     return now.keys() == fresh.keys() and all(torch.equal(now[key], fresh[key].to(now[key])) for key in now)

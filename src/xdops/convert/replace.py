@@ -21,7 +21,7 @@ from xdops.convert.uses import ExampleInput, Uses, record_uses, undisturbed
 from xdops.convert.verify import broken, difference, real_tensors, rounding, run_by_architecture
 from xdops.convert.weights import has_other_hooks
 from xdops.errors import XDError
-from xdops.operations import XDOperation
+from xdops.operations import Operation
 
 FilterFn = Callable[[str, nn.Module], bool]
 
@@ -194,7 +194,7 @@ def check_uses(layer: Layer) -> None:
 
 
 def row(layer: Layer, built: Built) -> ConvertedLayer:
-    by_architecture = built.edge.by_architecture() if isinstance(built.edge, XDOperation) else nullcontext()
+    by_architecture = built.edge.by_architecture() if isinstance(built.edge, Operation) else nullcontext()
     with by_architecture:  # what its matrices compute, not the layer that may stand in for them
         error = layer.uses.largest_error(built.edge)
     architecture = sum(p.numel() for _, p in cast(Edge, built.edge).architecture())

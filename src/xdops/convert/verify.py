@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from xdops.convert.checks import tensors_of
 from xdops.convert.uses import ExampleInput, arguments, relative_difference, undisturbed
 from xdops.errors import XDError
-from xdops.operations import XDOperation
+from xdops.operations import Operation
 
 
 def run_by_architecture(model: nn.Module, example_input: ExampleInput) -> list[Tensor]:
@@ -17,7 +17,7 @@ def run_by_architecture(model: nn.Module, example_input: ExampleInput) -> list[T
     args, kwargs = arguments(example_input)
     with undisturbed(model), ExitStack() as stack:
         for module in model.modules():
-            if isinstance(module, XDOperation):
+            if isinstance(module, Operation):
                 stack.enter_context(module.by_architecture())
         return real_tensors(model(*args, **kwargs))
 

@@ -15,7 +15,7 @@ from xdops.convert.kinds.kind import Kind, Layer, LeaveAlone, Recipe
 from xdops.convert.replace import Built, FilterFn, Space, count, replace_
 from xdops.convert.report import ConversionReport
 from xdops.convert.uses import ExampleInput, preserved_rng
-from xdops.operations import XDOperation
+from xdops.operations import Operation
 
 
 def convert_(
@@ -52,7 +52,7 @@ class XDOrigin(Origin):
     def settings(self) -> dict[str, Any]:
         return settings(self.recipe.config)
 
-    def operation(self, source: nn.Module) -> XDOperation:
+    def operation(self, source: nn.Module) -> Operation:
         """The warm start from a source of this shape."""
         with preserved_rng(self.recipe.seed):
             return self.kind.start(source, self.recipe)
@@ -67,11 +67,11 @@ class XDOrigin(Origin):
         return architecture
 
     def now(self, edge: nn.Module) -> list[Tensor]:
-        assert isinstance(edge, XDOperation)
+        assert isinstance(edge, Operation)
         return [p for _, p in edge.architecture()]
 
     def give_back(self, edge: nn.Module) -> GivenBack:
-        assert isinstance(edge, XDOperation)
+        assert isinstance(edge, Operation)
         change = relative_distance(self.now(edge), self.warm_start())
         returned = self.kind.give_back(self.module, self.source, edge)
         notes = ("the learned architecture is lost" if change else "", returned.note)
@@ -83,6 +83,8 @@ def build(layer: Layer) -> Built:
     kind, config, like = layer.kind, layer.config, layer.inputs[0]
     if config.causal and not kind.can_be_causal:
         raise LeaveAlone("only convolutions can be causal")
+    if config.shift_invariant and not kind.can_be_shift_invariant:
+        raise LeaveAlone("only convolutions are converted to shift-invariant operations")
     facts = kind.examine(layer)
     source = kind.source(layer.module, config, facts)
     weight = getattr(source, "weight", None)
@@ -96,12 +98,12 @@ def build(layer: Layer) -> Built:
     return Built(op, origin, "XD", op.sizes, op.depth, count(op), kind.note(config))
 
 
-def warm_started(origin: XDOrigin, device: torch.device) -> XDOperation:
+def warm_started(origin: XDOrigin, device: torch.device) -> Operation:
     """The operation that is the origin's source."""
     return origin.operation(origin.source).to(device)
 
 
-def finish_(op: XDOperation, origin: XDOrigin) -> None:
+def finish_(op: Operation, origin: XDOrigin) -> None:
     """Add the noise that the config asks for, and whatever computes the layer's weight."""
     perturb_([*op.arch_parameters()], origin.recipe.config.perturb, origin.recipe.seed)
     if hasattr(origin.module, "weight") and not weights.is_own(origin.module):

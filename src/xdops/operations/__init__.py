@@ -7,18 +7,25 @@ from xdops.operations.definition import xd_operation
 from xdops.operations.distances.measure import Distance, distance
 from xdops.operations.distances.nearest import Neighbour, nearest_named
 from xdops.operations.operation import ARCHITECTURE, XDOperation
+from xdops.operations.shift_invariant import ShiftInvariantOperation, shift_invariant_from_conv
 from xdops.operations.warmstart import from_conv
+
+#: Whatever has K, L and M.
+Operation = XDOperation | ShiftInvariantOperation
 
 __all__ = [
     "ARCHITECTURE",
     "Axis",
     "Distance",
     "Neighbour",
+    "Operation",
+    "ShiftInvariantOperation",
     "XDOperation",
     "distance",
     "from_conv",
     "named",
     "nearest_named",
     "release_scratch",
+    "shift_invariant_from_conv",
     "xd_operation",
 ]

@@ -94,7 +94,6 @@ class ShiftInvariantOperation(nn.Module):
             self.register_parameter(name, value)
         self.source = source
         self._start = Start(p for _, p in self.architecture()) if source is not None else None
-        self._merged: Tensor | None = None
 
     K: nn.ModuleList
     L: nn.ModuleList
@@ -170,8 +169,6 @@ class ShiftInvariantOperation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
-        if self._merged is not None:
-            return self._convolve(x, self._merged, self.bias)
         plan = self.plan_for(x)
         if plan.form == "source":
             assert self.source is not None
@@ -257,21 +254,8 @@ class ShiftInvariantOperation(nn.Module):
         finally:
             self.source = source
 
-    @property
-    def merged(self) -> bool:
-        return self._merged is not None
-
     @torch.no_grad()
-    def merge(self) -> None:
-        """Fix the operation for inference: from here on it is one convolution, until `unmerge`."""
-        self._merged = self.long_filters().detach()
-
-    def unmerge(self) -> None:
-        """Undo `merge`."""
-        self._merged = None
-
-    @torch.no_grad()
-    def to_conv(self) -> nn.Module:
+    def merged(self) -> nn.Module:
         """The convolution that this is now, as torch's own layer, after one that pads where sides are padded unlike."""
         filters, dims = self.long_filters(), len(self.windows)
         even = all(low == high for low, high in (w.pad for w in self.windows))
@@ -287,6 +271,7 @@ class ShiftInvariantOperation(nn.Module):
             device=filters.device,
             dtype=filters.dtype,
         )
+        conv.requires_grad_(False)
         conv.weight.copy_(filters)
         if self.bias is not None:
             conv.bias.copy_(self.bias)

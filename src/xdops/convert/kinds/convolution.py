@@ -24,7 +24,7 @@ from xdops.convert.kinds.kind import (
 )
 from xdops.convert.report import by
 from xdops.errors import XDError
-from xdops.operations import XDOperation
+from xdops.operations import Operation, shift_invariant_from_conv
 from xdops.operations.domains import halved
 from xdops.operations.warmstart import conv_geometry, from_conv
 
@@ -35,6 +35,7 @@ class Convolution(Kind):
     switch = "convs"
     bases: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
     can_be_causal = True
+    can_be_shift_invariant = True
 
     def dimensions(self, module: nn.Module) -> int:
         return len(module.kernel_size)  # type: ignore[arg-type]
@@ -74,8 +75,12 @@ class Convolution(Kind):
             for i, seen in enumerate(lengths)
         )
 
-    def start(self, source: nn.Module, recipe: Recipe) -> XDOperation:
+    def start(self, source: nn.Module, recipe: Recipe) -> Operation:
         config = recipe.config
+        if config.shift_invariant:
+            return shift_invariant_from_conv(
+                source, config.span, config.depth, config.causal, b=config.b, C=config.C, trained=config.trained
+            )
         return from_conv(
             source,
             recipe.input_size,
@@ -95,7 +100,7 @@ class Convolution(Kind):
     def note(self, config: XDConfig) -> str:
         return "wraps around at the boundary, where the error is" if config.boundary == "wrap" else ""
 
-    def give_back(self, module: Any, source: Any, edge: XDOperation) -> Returned:
+    def give_back(self, module: Any, source: Any, edge: Operation) -> Returned:
         if source.kernel_size == module.kernel_size:
             return Returned(module, lambda: weights.move(edge, module))
         weight = weights.value(edge, "weight")
@@ -192,6 +197,7 @@ class TransposedConvolution(Convolution):
     noun = "transposed convolution"
     bases = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     can_be_causal = False
+    can_be_shift_invariant = False
 
     def window(self, source: Any) -> Window | None:
         return None

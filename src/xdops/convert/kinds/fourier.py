@@ -11,7 +11,7 @@ from xdops.convert import weights
 from xdops.convert.config import XDConfig
 from xdops.convert.kinds.kind import Kind, Layer, LeaveAlone, Recipe, Returned, has_own_forward
 from xdops.convert.report import by
-from xdops.operations import XDOperation
+from xdops.operations import Operation, XDOperation
 from xdops.operations.catalogue.fourier import SpectralConv, from_filters, from_spectral_conv
 
 
@@ -50,7 +50,7 @@ class FourierLayer(Kind):
         where = source.weight.device
         return skip_init(SpectralConv, source.in_channels, source.out_channels, source.modes, device=where, dtype=dtype)
 
-    def give_back(self, module: Any, source: nn.Module, edge: XDOperation) -> Returned:
+    def give_back(self, module: Any, source: nn.Module, edge: Operation) -> Returned:
         weight = from_filters(weights.value(edge, "weight"), module.modes)
 
         def put() -> None:

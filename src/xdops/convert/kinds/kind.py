@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from xdops.convert.config import XDConfig
 from xdops.convert.uses import Uses
-from xdops.operations import XDOperation
+from xdops.operations import Operation
 
 #: The operation's size per dimension where it must be given, None where the warm start may choose.
 Size = tuple[int | None, ...]
@@ -107,6 +107,7 @@ class Kind(ABC):
     switch: str | None = None  # the setting of XDConfig that decides about it
     bases: tuple[type[nn.Module], ...] = ()  # torch's classes
     can_be_causal = False
+    can_be_shift_invariant = False
 
     def matches(self, name: str, module: nn.Module, config: XDConfig) -> bool:
         """Whether the module, which has this name in the model, is a layer of this kind."""
@@ -137,10 +138,10 @@ class Kind(ABC):
         return (None,) * (inputs[0].dim() - 2)
 
     @abstractmethod
-    def start(self, source: nn.Module, recipe: Recipe) -> XDOperation:
+    def start(self, source: nn.Module, recipe: Recipe) -> Operation:
         """The XD-operation that is `source`, whose weight and bias it shares if it has any."""
 
-    def check(self, op: XDOperation, layer: Layer) -> None:
+    def check(self, op: Operation, layer: Layer) -> None:
         """Leave alone what the operation cannot stand for at all of its uses."""
         return
 
@@ -153,7 +154,7 @@ class Kind(ABC):
         return ""
 
     @abstractmethod
-    def give_back(self, module: nn.Module, source: nn.Module, edge: XDOperation) -> Returned:
+    def give_back(self, module: nn.Module, source: nn.Module, edge: Operation) -> Returned:
         """The layer with the edge's weights. Changes nothing before `put` is called."""
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from xdops.convert.config import XDConfig
 from xdops.convert.kinds.free import filter_sizes, with_filters
 from xdops.convert.kinds.kind import Kind, Layer, LeaveAlone, Recipe, Returned, Window, describe_window, each, has_own_forward
-from xdops.operations import XDOperation
+from xdops.operations import Operation, XDOperation
 from xdops.operations.catalogue import named
 
 
@@ -68,11 +68,11 @@ class AveragePool(Kind):
         )
         return with_filters(op, op.axes, 0, recipe)
 
-    def check(self, op: XDOperation, layer: Layer) -> None:
+    def check(self, op: Operation, layer: Layer) -> None:
         """Where fewer entries count at the border, one operation cannot serve inputs of several sizes."""
         layer.must_equal(op)
 
-    def give_back(self, module: nn.Module, source: nn.Module, edge: XDOperation) -> Returned:
+    def give_back(self, module: nn.Module, source: nn.Module, edge: Operation) -> Returned:
         return Returned(module)
 
 
@@ -85,7 +85,7 @@ class MaxPool(AveragePool):
     def window(self, source: nn.Module) -> Window:
         return replace(super().window(source), takes="maximum")
 
-    def check(self, op: XDOperation, layer: Layer) -> None:
+    def check(self, op: Operation, layer: Layer) -> None:
         if math.isinf(layer.uses.largest_error(op)):
             raise LeaveAlone("the average pool that it would start as is another one at each size that it sees")
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from xdops.convert.config import XDConfig
 from xdops.convert.kinds.free import filter_sizes, with_filters
 from xdops.convert.kinds.kind import Kind, Layer, LeaveAlone, Recipe, Returned, Window
-from xdops.operations import XDOperation
+from xdops.operations import Operation, XDOperation
 from xdops.operations.axes import Axis
 from xdops.operations.catalogue import named
 
@@ -67,7 +67,7 @@ class Skip(Kind):
         axes = [Axis(a.size, stride=s) for a, s in zip(op.axes, source.stride, strict=True)]
         return with_filters(op, axes, source.offset, recipe)
 
-    def give_back(self, module: nn.Module, source: nn.Module, edge: XDOperation) -> Returned:
+    def give_back(self, module: nn.Module, source: nn.Module, edge: Operation) -> Returned:
         return Returned(module)
 
 
