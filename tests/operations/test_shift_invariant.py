@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from xdops.errors import XDError
+from xdops.matrices import random_unitary
 from xdops.operations import Axis, xd_operation
 from xdops.operations.shift_invariant import ShiftInvariantOperation, shift_invariant_from_conv
 from xdops.operations.shift_plan import FORMS
+from xdops.operations.window_rows import tap_rows, tap_rows_by_torch
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -94,6 +96,22 @@ def test_every_form_has_the_values_and_gradients_of_the_definition(case):
         torch.testing.assert_close(y, expected, rtol=1e-10, atol=1e-10)
         for slope, right in zip(torch.autograd.grad(y, learns, g), slopes, strict=True):
             torch.testing.assert_close(slope, right, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "depth"), [(12, (1, 3, 1)), (8, (3, 3, 3)), (6, (2, 1, 2))])
+def test_rows_by_numpy_are_those_of_the_matrices_with_their_gradients(n, depth):
+    generator = torch.Generator().manual_seed(n)
+    K, L, M = (random_unitary(n, d, generator=generator, dtype=torch.float64) for d in depth)
+    values = [b.values.requires_grad_() for m in (K, L, M) for b in m.butterflies]
+    dense = [m.to_dense() for m in (K, L, M)]
+    expected = torch.stack([(dense[0] @ torch.diag(dense[1][:, j]) @ dense[2])[n - 2] for j in range(3)])
+    g = torch.randn(3, n, dtype=torch.complex128, generator=generator)
+    slopes = torch.autograd.grad(expected, values, g)
+    for function in (tap_rows, tap_rows_by_torch):
+        rows = function(n - 2, 3, K, L, M)
+        torch.testing.assert_close(rows, expected, rtol=1e-10, atol=1e-10)
+        for slope, right in zip(torch.autograd.grad(rows, values, g), slopes, strict=True):
+            torch.testing.assert_close(slope, right, rtol=1e-10, atol=1e-10)
 
 
 def test_single_precision_agrees_to_rounding():

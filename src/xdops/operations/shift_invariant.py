@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, smooth_size
 from xdops.matrices.pairs import check_floating, to_complex
-from xdops.matrices.together import dense_factors
 from xdops.operations.axes import Axis, Taps
 from xdops.operations.operation import ARCHITECTURE
 from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
@@ -35,12 +34,11 @@ from xdops.operations.warmstart import (
     learned,
     resolve_depth,
 )
+from xdops.operations.window_rows import tap_rows
 
 CONVS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-#: Up to this size the rows come from dense matrices, of all butterflies at once: fewer calls, which is what counts there.
-DENSE_UP_TO = 128
 #: Outputs of a block of a signal that goes through filters by a matrix product: at least so many.
-LEAST_BLOCK = 64
+LEAST_BLOCK = 128
 _LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
@@ -84,6 +82,9 @@ class ShiftInvariantOperation(nn.Module):
         self.windows, self.groups, self.padding_mode, self.plan = tuple(windows), groups, padding_mode, plan
         self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
         self.bias = bias if bias is None or isinstance(bias, nn.Parameter) else nn.Parameter(bias)
+        # Not asked of the weight each time, which may be computed (weight_norm).
+        self.out_channels, self.in_channels = weight.shape[0], weight.shape[1] * groups
+        self.kernel_size = tuple(weight.shape[2:])
         present = {name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None}
         self.trained = frozenset(trained) & present
         for name, matrices in (("K", K), ("L", L), ("M", M)):
@@ -115,18 +116,6 @@ class ShiftInvariantOperation(nn.Module):
     def depth(self) -> tuple[int, int, int]:
         """Depths of K, L and M."""
         return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
-
-    @property
-    def kernel_size(self) -> tuple[int, ...]:
-        return tuple(self.weight.shape[2:])
-
-    @property
-    def in_channels(self) -> int:
-        return self.weight.shape[1] * self.groups
-
-    @property
-    def out_channels(self) -> int:
-        return self.weight.shape[0]
 
     def matrix(self, name: str) -> Kronecker:
         """K, L or M as it is now."""
@@ -203,7 +192,11 @@ class ShiftInvariantOperation(nn.Module):
         alone = self._pad(x).flatten(0, 1)  # (batch c_in, m)
         z = _correlate_by_fft(alone[:, None], filters[:, None], (1,)) if by_fft else _correlate_alone(alone, filters)
         z = z[..., :: window.stride].reshape(batch, channels * len(a), -1)  # as the flattened weight: channel i's tap j at i k + j
-        return F.conv1d(z, self.weight.flatten(1)[..., None], self.bias, groups=self.groups)
+        weight = self.weight.flatten(1)
+        if self.groups > 1:
+            return F.conv1d(z, weight[..., None], self.bias, groups=self.groups)
+        y = weight @ z
+        return y if self.bias is None else y + self.bias[:, None]
 
     def _convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None, by_fft: bool = False) -> Tensor:
         padded, stride = self._pad(x), tuple(w.stride for w in self.windows)
@@ -300,26 +293,6 @@ class ShiftInvariantOperation(nn.Module):
             f"{self.in_channels} -> {self.out_channels}, window={self.sizes}, kernel={self.kernel_size}, depth={self.depth}, "
             f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
         )
-
-
-def tap_rows(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -> Tensor:
-    """Row `row` of K diag(L[:, j]) M for j = 0..taps-1, complex, (taps, n)."""
-    alike = len({b.radices for m in (K, L, M) for b in m.butterflies}) == 1
-    if K.n > DENSE_UP_TO or not alike:
-        unit = torch.eye(K.n, dtype=K.dtype, device=K.butterflies[0].values.device)
-        k, columns = K.transpose().apply(unit[row]), L.apply(unit[:taps])
-        return M.transpose().apply(k * columns)
-    K_factors, L_factors, M_factors = dense_factors(K, L, M)
-    k = K_factors[-1][row]
-    for factor in reversed(K_factors[:-1]):
-        k = k @ factor
-    columns = L_factors[0][:, :taps]
-    for factor in L_factors[1:]:
-        columns = factor @ columns
-    a = (k[:, None] * columns).mT
-    for factor in reversed(M_factors):
-        a = a @ factor
-    return a
 
 
 class Padding(nn.Module):

@@ -17,6 +17,8 @@ TABLES: dict[str, str] = {
     "darcy": "xdops.reproduce.tables.pde:DARCY_TABLE",
     "navier-stokes": "xdops.reproduce.tables.pde:NAVIER_STOKES_TABLE",
     "protein": "xdops.reproduce.tables.protein:TABLE",
+    "music": "xdops.reproduce.tables.sequences:MUSIC",
+    "sequences": "xdops.reproduce.tables.sequences:SEQUENCES",
     "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
     "domains": "xdops.reproduce.tables.domains:DOMAINS_TABLE",
     "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
