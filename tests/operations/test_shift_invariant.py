@@ -99,7 +99,7 @@ def test_every_form_has_the_values_and_gradients_of_the_definition(case):
 
 
 @pytest.mark.parametrize(("n", "depth"), [(12, (1, 3, 1)), (8, (3, 3, 3)), (6, (2, 1, 2))])
-def test_rows_by_numpy_are_those_of_the_matrices_with_their_gradients(n, depth):
+def test_rows_by_kernels_are_those_of_the_matrices_with_their_gradients(n, depth):
     generator = torch.Generator().manual_seed(n)
     K, L, M = (random_unitary(n, d, generator=generator, dtype=torch.float64) for d in depth)
     values = [b.values.requires_grad_() for m in (K, L, M) for b in m.butterflies]

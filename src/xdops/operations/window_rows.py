@@ -1,31 +1,32 @@
 """The rows of a window's operation: row r of K diag(L[:, j]) M for every tap j.
 
 A handful of vectors of a few dozen numbers go through a handful of butterflies, where a call costs far more than its arithmetic.
-So on a CPU forward and backward are numpy, factor by factor, with one node in torch's graph; elsewhere they are torch's own.
+So where there are kernels, all of it is one node in torch's graph; elsewhere it is torch's own products.
 """
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xdops.engine.kernels import can_run
 from xdops.matrices import KMatrix
 from xdops.matrices.pairs import to_complex
 from xdops.matrices.radices import strides_of
 
-#: (radices, increasing) of every butterfly of a matrix, in the order they are applied.
-Layout = tuple[tuple[tuple[int, ...], bool], ...]
+#: (radices, increasing) of every butterfly of K, L and M, in the order they are applied.
+Layouts = tuple[tuple[tuple[tuple[int, ...], bool], ...], ...]
 
 
 def tap_rows(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -> Tensor:
     """Row `row` of K diag(L[:, j]) M for j = 0..taps-1, complex, (taps, n)."""
     values = [b.values for m in (K, L, M) for b in m.butterflies]
-    if values[0].device.type != "cpu" or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not can_run(values[0].dtype, values[0].device.type):
         return tap_rows_by_torch(row, taps, K, L, M)
     layouts = tuple(tuple((b.radices, b.increasing) for b in m.butterflies) for m in (K, L, M))
-    pairs: Tensor = _TapRows.apply(row, taps, layouts, *values)
+    pairs: Tensor = _TapRows.apply(row, taps, layouts, torch.cat(values))
     return to_complex(pairs)
 
 
@@ -36,85 +37,63 @@ def tap_rows_by_torch(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -
 
 
 class _TapRows(torch.autograd.Function):
-    """As real pairs, (taps, n, 2)."""
+    """From all butterflies' values one after the other, as real pairs (taps, n, 2)."""
 
     @staticmethod
-    def forward(ctx: Any, row: int, taps: int, layouts: tuple[Layout, Layout, Layout], *values: Tensor) -> Tensor:
-        ctx.save_for_backward(*values)
-        ctx.row, ctx.taps, ctx.layouts = row, taps, layouts
-        return torch.from_numpy(_Passes(row, taps, layouts, values).rows.view(_real(values)).reshape(taps, -1, 2))
+    def forward(ctx: Any, row: int, taps: int, layouts: Layouts, values: Tensor) -> Tensor:
+        from xdops.engine.kernels.few_vectors import through
+
+        numbers = _numbers(values)
+        stages = stages_of(layouts)
+        n = int(np.prod(layouts[0][0][0]))
+        k, columns = np.zeros((1, n), numbers.dtype), np.zeros((taps, n), numbers.dtype)
+        k[0, row] = 1
+        columns[range(taps), range(taps)] = 1
+        seen = [np.empty((len(s), count, n), numbers.dtype) for s, count in zip(stages, (1, taps, taps), strict=True)]
+        through(stages[0], numbers, k, seen[0])
+        through(stages[1], numbers, columns, seen[1])
+        rows = k * columns
+        through(stages[2], numbers, rows, seen[2])
+        ctx.save_for_backward(values)
+        ctx.stages, ctx.k, ctx.columns, ctx.seen = stages, k, columns, seen
+        return _pairs(rows, values)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        values = ctx.saved_tensors
-        g = gradients[0].contiguous().numpy().view(_complex(values))[..., 0]
-        found = _Passes(ctx.row, ctx.taps, ctx.layouts, values).backward(g)  # forward again: cheaper than to keep and find it
-        return None, None, None, *(torch.from_numpy(f.view(_real(values)).reshape(-1, 2)) for f in found)
+        from xdops.engine.kernels.few_vectors import back
+
+        (values,) = ctx.saved_tensors
+        numbers = _numbers(values)
+        found, given = np.zeros_like(numbers), np.empty(ctx.k.shape[1], numbers.dtype)
+        g = _numbers(gradients[0]).copy()
+        back(ctx.stages[2], numbers, ctx.seen[2], g, given, found)
+        back(ctx.stages[1], numbers, ctx.seen[1], g * ctx.k.conj(), given, found)
+        back(ctx.stages[0], numbers, ctx.seen[0], (g * ctx.columns.conj()).sum(0, keepdims=True), given, found)
+        return None, None, None, _pairs(found, values)
 
 
-class _Passes:
-    """All three matrices on their vectors, with what a backward pass needs."""
-
-    def __init__(self, row: int, taps: int, layouts: tuple[Layout, Layout, Layout], values: Sequence[Tensor]) -> None:
-        numbers = iter([v.detach().contiguous().numpy().view(_complex(values))[:, 0] for v in values])
-        K, L, M = ([(next(numbers), *shape) for shape in layout] for layout in layouts)
-        n = int(np.prod(layouts[0][0][0]))
-        unit = np.eye(n, dtype=_complex(values))
-        self.K, self.L, self.M = _Chain(K, True), _Chain(L, False), _Chain(M, True)
-        self.k, self.columns = self.K.forward(unit[row : row + 1]), self.L.forward(unit[:taps])
-        self.rows = self.M.forward(self.k * self.columns)
-
-    def backward(self, g: np.ndarray) -> list[np.ndarray]:
-        g = self.M.backward(g)
-        self.K.backward((g * self.columns.conj()).sum(0, keepdims=True))
-        self.L.backward(g * self.k.conj())
-        return [*self.K.gradients, *self.L.gradients, *self.M.gradients]
-
-
-class _Chain:
-    """A K-matrix, or its transpose, on vectors (count, n)."""
-
-    def __init__(self, butterflies: Sequence[tuple[np.ndarray, tuple[int, ...], bool]], transposed: bool) -> None:
-        self.values = [values for values, _, _ in butterflies]
-        self.gradients: list[np.ndarray] = [np.empty(0)] * len(butterflies)
-        self.stages: list[tuple[int, int, np.ndarray]] = []  # butterfly, where its factor begins, (blocks, i, l, stride)
-        for i in reversed(range(len(butterflies))) if transposed else range(len(butterflies)):
-            values, radices, increasing = butterflies[i]
-            n, start, own = int(np.prod(radices)), 0, []
+@lru_cache(maxsize=256)
+def stages_of(layouts: Layouts) -> tuple[np.ndarray, ...]:
+    """The stages, see `xdops.engine.kernels.few_vectors`, of K transposed, of L, and of M transposed."""
+    found, start = [], 0
+    for layout, transposed in zip(layouts, (True, False, True), strict=True):
+        butterflies = []
+        for radices, increasing in layout:
+            n, own = int(np.prod(radices)), []
             for r, s in zip(radices, strides_of(radices), strict=True):
-                axes = (0, 3, 2, 1) if transposed else (0, 2, 3, 1)
-                own.append((i, start, values[start : start + n * r].reshape(-1, s, r, r).transpose(axes)))
+                own.append((start, n // (r * s), s, r, int(transposed)))
                 start += n * r
-            self.stages += own if increasing != transposed else own[::-1]
-        self.transposed = transposed
-        self.seen: list[np.ndarray] = []
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        """Factor by factor: y[b, i, s] = sum_l T[b, i, l, s] x[b, l, s]."""
-        count = len(x)
-        for _, _, T in self.stages:
-            x = x.reshape(count, T.shape[0], 1, T.shape[2], T.shape[3])
-            self.seen.append(x)
-            x = (T * x).sum(3)
-        return np.ascontiguousarray(x.reshape(count, -1))
-
-    def backward(self, g: np.ndarray) -> np.ndarray:
-        """The gradient of the vectors; those of the factors are kept, in the layout of their values."""
-        count = len(g)
-        self.gradients = [np.empty_like(values) for values in self.values]
-        for (i, start, T), x in zip(reversed(self.stages), reversed(self.seen), strict=True):
-            blocks, r, _, s = T.shape
-            g = g.reshape(count, blocks, r, 1, s)
-            place = self.gradients[i][start : start + T.size].reshape(blocks, s, r, r)
-            slope = (g * x.conj()).sum(0)  # (blocks, i, l, stride)
-            place[...] = slope.transpose(0, 3, 2, 1) if self.transposed else slope.transpose(0, 3, 1, 2)
-            g = (T.conj() * g).sum(2)
-        return np.ascontiguousarray(g.reshape(count, -1))
+            butterflies.append(own if increasing != transposed else own[::-1])
+        order = butterflies[::-1] if transposed else butterflies
+        found.append(np.array([stage for own in order for stage in own], dtype=np.int64))
+    return tuple(found)
 
 
-def _real(values: Sequence[Tensor]) -> type[np.floating]:
-    return np.float64 if values[0].dtype == torch.float64 else np.float32
+def _numbers(pairs: Tensor) -> np.ndarray:
+    """Pairs (..., 2) as complex numbers (...)."""
+    dtype = np.complex128 if pairs.dtype == torch.float64 else np.complex64
+    return pairs.detach().contiguous().numpy().view(dtype)[..., 0]
 
 
-def _complex(values: Sequence[Tensor]) -> type[np.complexfloating]:
-    return np.complex128 if values[0].dtype == torch.float64 else np.complex64
+def _pairs(numbers: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(numbers[..., None].view(np.float64 if like.dtype == torch.float64 else np.float32))
