@@ -83,7 +83,7 @@ class WordTCN(nn.Module):
         self.embedding = nn.Embedding(words, width)
         nn.init.normal_(self.embedding.weight, 0, 0.01)
         self.dropout = nn.Dropout(embedding_dropout)
-        self.levels = temporal_levels(width, (width,) * levels, kernel, dropout, dilated)
+        self.levels: nn.Module = temporal_levels(width, (width,) * levels, kernel, dropout, dilated)
         self.decoder = nn.Linear(width, words)
         nn.init.zeros_(self.decoder.bias)
         self.decoder.weight = self.embedding.weight

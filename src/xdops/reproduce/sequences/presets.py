@@ -64,6 +64,7 @@ class Preset:
     held_out: int | None = None  # validation and test examples each, None: all
     longest: int | None = None  # pieces are cut to so many steps
     side: int = 28  # of the digits, which are averaged down to it
+    part: str = ""  # in words, what of the data it is
     seeds: tuple[int, ...] = (0, 1, 2)
 
     def methods(self) -> tuple[str, ...]:
@@ -156,15 +157,17 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
             architecture=_JSB.architecture | {"windows": Architecture(2e-4, 10)}, seeds=(0, 1),
         ),
         dataclasses.replace(
-            _NOTTINGHAM, epochs=10, way="filters", more=(), examples=200, held_out=60, longest=200, span=64, seeds=(0, 1),
+            _NOTTINGHAM, epochs=10, way="filters", more=(), examples=200, held_out=60, longest=200, span=64,
+            part="200 pieces", seeds=(0, 1),
         ),
         dataclasses.replace(
             _MNIST, levels=6, epochs=8, schedule=ScheduleSettings("step", (6,), 0.1), examples=4000, held_out=2000, side=14,
+            part="4,000 of 14 x 14",
             architecture={"free": Architecture(1e-3)}, seeds=(0, 1),
         ),
         dataclasses.replace(
             _TREEBANK, width=64, levels=3, epochs=5, way="filters", dropout=0.2, embedding_dropout=0.1, examples=100_000,
-            held_out=40_000, seeds=(0, 1),
+            held_out=40_000, part="100,000 words", seeds=(0, 1),
         ),
     ),
 }  # fmt: skip

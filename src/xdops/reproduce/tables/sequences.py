@@ -9,7 +9,7 @@ from typing import Any
 from xdops.reproduce.sequences.networks import build_network
 from xdops.reproduce.sequences.presets import JSB, MNIST, NOTTINGHAM, PRESETS, TREEBANK, Preset
 from xdops.reproduce.sequences.problems import make_problem
-from xdops.reproduce.table import Context, CurvesFigure, Prepared, Row, SearchRow, Table
+from xdops.reproduce.table import Context, CurvesFigure, Prepared, Row, SearchRow, Table, quoted, with_the_rest
 
 #: What is reported of each data set.
 REPORTED = {JSB: "loss", NOTTINGHAM: "loss", MNIST: "error %", TREEBANK: "perplexity"}
@@ -21,15 +21,16 @@ PAPER: dict[str, dict[str, float]] = {
     "TCN": {MNIST: 2.89, JSB: 8.17, NOTTINGHAM: 2.97, TREEBANK: 88.49},
     "TCN XD": {MNIST: 1.75, JSB: 8.07, NOTTINGHAM: 2.81, TREEBANK: 84.11},
 }
-OTHERS: dict[str, dict[str, float]] = {
-    "LSTM (published)": {MNIST: 14.3, JSB: 8.45, NOTTINGHAM: 3.29, TREEBANK: 78.93},
-    "GRU (published)": {MNIST: 12.7, JSB: 8.43, NOTTINGHAM: 3.46, TREEBANK: 92.48},
-    "RNN (published)": {MNIST: 74.7, JSB: 8.91, NOTTINGHAM: 4.05, TREEBANK: 114.50},
-    "TCN (published)": {MNIST: 2.8, JSB: 8.10, NOTTINGHAM: 3.07, TREEBANK: 88.68},
-    "TrellisNet (published)": {MNIST: 1.87, TREEBANK: 54.19},
-    "Transformer (published)": {NOTTINGHAM: 3.34},
-    "R-Transformer (published)": {NOTTINGHAM: 2.37, TREEBANK: 84.38},
-    "HiPPO-LegS (published)": {MNIST: 1.7},
+#: What it quotes, from whom.
+OTHERS: dict[tuple[str, str], dict[str, float]] = {
+    ("LSTM", "Bai et al. 2018"): {MNIST: 14.3, JSB: 8.45, NOTTINGHAM: 3.29, TREEBANK: 78.93},
+    ("GRU", "Bai et al. 2018"): {MNIST: 12.7, JSB: 8.43, NOTTINGHAM: 3.46, TREEBANK: 92.48},
+    ("RNN", "Bai et al. 2018"): {MNIST: 74.7, JSB: 8.91, NOTTINGHAM: 4.05, TREEBANK: 114.50},
+    ("TCN", "Bai et al. 2018"): {MNIST: 2.8, JSB: 8.10, NOTTINGHAM: 3.07, TREEBANK: 88.68},
+    ("TrellisNet", "Bai et al. 2019"): {MNIST: 1.87, TREEBANK: 54.19},
+    ("Transformer", "Wang et al. 2020"): {NOTTINGHAM: 3.34},
+    ("R-Transformer", "Wang et al. 2020"): {NOTTINGHAM: 2.37, TREEBANK: 84.38},
+    ("HiPPO-LegS", "Gu et al. 2020"): {MNIST: 1.7},
 }
 
 
@@ -51,33 +52,36 @@ def settings_of(preset: Preset, method: str) -> dict[str, Any]:
     return settings
 
 
-def setting_of(data: str) -> dict[str, str]:
-    return {"data": f"{data} ({REPORTED[data]})"}
+def setting_of(data: str, part: str = "") -> dict[str, str]:
+    return {"data": f"{data}{part and ', '}{part} ({REPORTED[data]})"}
 
 
 def row(preset: Preset, method: str, data_dir: Path | None) -> SearchRow:
+    """The paper's figure stands beside runs on all data alone."""
     return SearchRow(
         method=method,
-        setting=setting_of(preset.data),
+        setting=setting_of(preset.data, preset.part),
         seeds=preset.seeds,
         settings=settings_of(preset, method),
-        paper=PAPER.get(method, {}).get(preset.data),
+        paper=None if preset.part else PAPER.get(method, {}).get(preset.data),
         prepare=partial(prepare, preset, method, data_dir),
         report="best",
     )
 
 
 def rows(context: Context, presets: Mapping[str, Sequence[Preset]] = PRESETS, chosen: Sequence[str] = tuple(REPORTED)) -> list[Row]:
-    """What is run at this scale, then what others have published."""
+    """What is run at this scale, then what else the paper has, its own and others' figures."""
     own = [preset for preset in presets[context.scale] if preset.data in chosen]
-    found: list[Row] = [row(preset, method, context.data_dir) for preset in own for method in preset.methods()]
-    for method, figures in OTHERS.items():
-        found += [
-            Row(method=method, setting=setting_of(data), seeds=(), settings={}, paper=figures[data])
+    published = {(method, ""): figures for method, figures in PAPER.items()} | OTHERS
+    return with_the_rest(
+        [row(preset, method, context.data_dir) for preset in own for method in preset.methods()],
+        [
+            quoted(method, setting_of(data), figures[data], source)
+            for (method, source), figures in published.items()
             for data in chosen
             if data in figures
-        ]
-    return found
+        ],
+    )
 
 
 WAYS = """`TCN XD` and `undilated TCN XD` are searched over the TCN as it is and over the one without dilation. Operations are kept
@@ -94,6 +98,14 @@ the weights are the paper's; those of the architecture on JSB Chorales were know
 """
 
 
+def _curves(*chosen: str) -> tuple[CurvesFigure, ...]:
+    """Of every data set at every scale; those without runs are not drawn."""
+    parts = dict.fromkeys((preset.data, preset.part) for presets in PRESETS.values() for preset in presets)
+    return tuple(
+        CurvesFigure(setting_of(data, part), f"{data}, {part}" if part else data) for data, part in parts if data in chosen
+    )
+
+
 def music_rows(context: Context) -> list[Row]:
     return rows(context, chosen=(JSB, NOTTINGHAM))
 
@@ -104,7 +116,7 @@ MUSIC = Table(
     "Table 3",
     "loss",
     music_rows,
-    figures=tuple(CurvesFigure(setting_of(data), data) for data in (JSB, NOTTINGHAM)),
+    figures=_curves(JSB, NOTTINGHAM),
     notes={"laptop": LAPTOP + WAYS, "paper": WAYS},
     runs="sequences",
 )
@@ -115,5 +127,5 @@ SEQUENCES = dataclasses.replace(
     where="Table 13",
     metric="error, loss or perplexity",
     rows=rows,
-    figures=tuple(CurvesFigure(setting_of(data), data) for data in REPORTED),
+    figures=_curves(*REPORTED),
 )
