@@ -16,6 +16,7 @@ from xdops.backbones.request import Request
 from xdops.backbones.residual import ResidualCNN
 from xdops.backbones.resnet import ResNet20
 from xdops.backbones.small import SmallCNN
+from xdops.backbones.tcn import small_tcn, undilated_tcn
 from xdops.backbones.unet import UNet
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.errors import XDError
@@ -33,8 +34,16 @@ NAMED: dict[str, Builder] = {
     "lenet": LeNet,
     "resnet20": ResNet20,
     "wrn-40-4": WideResNet,
+    "tcn": small_tcn,
+    "undilated-tcn": undilated_tcn,
 }
-DEFAULT = {"classification": "residual", "regression": "residual", "dense": "operator"}
+DEFAULT = {
+    "classification": "residual",
+    "regression": "residual",
+    "dense": "operator",
+    "next-step": "undilated-tcn",
+    "sequence-class": "undilated-tcn",
+}
 HINT = "def build(request): ... returning an nn.Module, with request.in_channels, .outputs, .spatial, .kind"
 
 

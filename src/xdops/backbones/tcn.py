@@ -11,16 +11,19 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from xdops.backbones.request import Request
+from xdops.errors import XDError
 
 
 class TemporalBlock(nn.Module):
     """relu(shortcut(x) + f(f(x))) with f = dropout(relu(causal convolution)); the shortcut is 1x1 where widths differ."""
 
-    def __init__(self, c_in: int, c_out: int, kernel: int, dilation: int, dropout: float) -> None:
+    def __init__(self, c_in: int, c_out: int, kernel: int, dilation: int, dropout: float, normed: bool = True) -> None:
         super().__init__()
         pad = (kernel - 1) * dilation
-        self.conv1 = weight_norm(nn.Conv1d(c_in, c_out, kernel, padding=pad, dilation=dilation))
-        self.conv2 = weight_norm(nn.Conv1d(c_out, c_out, kernel, padding=pad, dilation=dilation))
+        self.conv1: nn.Module = nn.Conv1d(c_in, c_out, kernel, padding=pad, dilation=dilation)
+        self.conv2: nn.Module = nn.Conv1d(c_out, c_out, kernel, padding=pad, dilation=dilation)
+        if normed:
+            self.conv1, self.conv2 = weight_norm(self.conv1), weight_norm(self.conv2)
         self.dropout1, self.dropout2 = nn.Dropout(dropout), nn.Dropout(dropout)
         self.shortcut: nn.Module | None = None
         if c_in != c_out:
@@ -34,10 +37,12 @@ class TemporalBlock(nn.Module):
         return (y + (x if self.shortcut is None else self.shortcut(x))).relu()
 
 
-def temporal_levels(c_in: int, widths: Sequence[int], kernel: int, dropout: float, dilated: bool) -> nn.Sequential:
+def temporal_levels(
+    c_in: int, widths: Sequence[int], kernel: int, dropout: float, dilated: bool, normed: bool = True
+) -> nn.Sequential:
     """One block per width."""
     pairs = zip((c_in, *widths), widths, strict=False)
-    return nn.Sequential(*(TemporalBlock(a, b, kernel, 2**i if dilated else 1, dropout) for i, (a, b) in enumerate(pairs)))
+    return nn.Sequential(*(TemporalBlock(a, b, kernel, 2**i if dilated else 1, dropout, normed) for i, (a, b) in enumerate(pairs)))
 
 
 def receptive_field(levels: int, kernel: int, dilated: bool) -> int:
@@ -48,10 +53,19 @@ def receptive_field(levels: int, kernel: int, dilated: bool) -> int:
 class TCN(nn.Module):
     """Predictions at every step, (batch, outputs, T), each from what was before; for classification at the last step alone."""
 
-    def __init__(self, request: Request, levels: int, kernel: int, width: int, dropout: float = 0.0, dilated: bool = True) -> None:
+    def __init__(
+        self,
+        request: Request,
+        levels: int,
+        kernel: int,
+        width: int,
+        dropout: float = 0.0,
+        dilated: bool = True,
+        normed: bool = True,
+    ) -> None:
         super().__init__()
         self.last = request.kind == "classification"
-        self.levels = temporal_levels(request.in_channels, (width,) * levels, kernel, dropout, dilated)
+        self.levels = temporal_levels(request.in_channels, (width,) * levels, kernel, dropout, dilated, normed)
         self.head = nn.Linear(width, request.outputs)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -59,6 +73,18 @@ class TCN(nn.Module):
         if self.last:
             return self.head(y[..., -1])
         return self.head(y.transpose(1, 2)).transpose(1, 2)
+
+
+def small_tcn(request: Request, dilated: bool = True) -> TCN:
+    """Four levels of 64 channels, filters of 3 points, weights as they are, so that every search space holds them."""
+    if request.dims != 1:
+        raise XDError(f"a TCN for {request.dims} dimensions", "sequences: one dimension", "--backbone auto")
+    return TCN(request, levels=4, kernel=3, width=64, dropout=0.1, dilated=dilated, normed=False)
+
+
+def undilated_tcn(request: Request) -> TCN:
+    """The same without dilation: a search finds out how far to look."""
+    return small_tcn(request, dilated=False)
 
 
 class WordTCN(nn.Module):

@@ -1,6 +1,7 @@
 """`xdops predict`: what a network that a search has found says about new data."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_finite
+from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
 from xdops.errors import XDError
 from xdops.experiments.experiment import Finished
@@ -27,7 +29,8 @@ class Predict:
     """Apply a network that `xdops search` has found to new data.
 
     Inputs are scaled as in training, and predictions come back in the units of the training targets. Classification writes `label`
-    (N,), `probability` (N, classes) and `classes`; regression and dense prediction write `prediction`.
+    (N,), `probability` (N, classes) and `classes`; regression and dense prediction write `prediction`; so do sequences whose next
+    step is predicted, (steps, channels), with the `length` of each.
 
     example:
       xdops predict runs/ecg new.npz -o predictions.npz
@@ -61,8 +64,14 @@ class Predict:
         if x.ndim == 0 or len(x) == 0:
             raise XDError(f"{name} of shape {x.shape}, with no examples", "at least one", "an array (N, ...)")
         check_finite(x, name)
-        inputs = finished.reading.inputs(x, name)
-        arrays = decode(finished.reading, outputs(finished.best(space, seed), inputs, finished.reading.tiles()))
+        if finished.reading.request.ragged:
+            inputs = separate_inputs(finished.reading, x, file.read(name.replace(name.split("_")[0], LENGTH, 1)), name)
+            arrays = decode_sequences(finished.reading, finished.best(space, seed), inputs)
+        else:
+            arrays = decode(
+                finished.reading,
+                outputs(finished.best(space, seed), finished.reading.inputs(x, name), finished.reading.tiles()),
+            )
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_file(self.out, buffer.getvalue())
@@ -101,6 +110,17 @@ def outputs(network: nn.Module, x: Tensor, tiles: Tiles | None) -> Tensor:
     """tiles: how inputs of any size are predicted, by a network that was trained on crops."""
     with torch.no_grad():
         return torch.cat([network(part) if tiles is None else tiles(network, part) for part in x.split(BATCH)])
+
+
+@torch.no_grad()
+def decode_sequences(reading: Reading, network: nn.Module, inputs: Sequence[Tensor]) -> dict[str, np.ndarray]:
+    """A class per sequence, from its last step; or at every step what comes next, probabilities for zeros and ones."""
+    said = [network(x) for x in inputs]  # (1, outputs, T) each
+    if reading.classes:
+        return decode(reading, torch.cat([y[..., -1] for y in said]))
+    steps = torch.cat([y[0].T for y in said])
+    prediction = steps.sigmoid() if reading.y_scaling is None else reading.y_scaling.undo(steps)
+    return {"prediction": prediction.numpy(), LENGTH: np.array([y.shape[-1] for y in said])}
 
 
 def decode(reading: Reading, y: Tensor) -> dict[str, np.ndarray]:

@@ -28,7 +28,9 @@ MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint
 MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
 MaybeText = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
-MaybeKind = Annotated[Kind | None, tyro.conf.arg(metavar="classification|regression|dense", help_behavior_hint="")]
+MaybeKind = Annotated[
+    Kind | None, tyro.conf.arg(metavar="classification|regression|dense|next-step|sequence-class", help_behavior_hint="")
+]
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
@@ -51,6 +53,8 @@ class Search:
       x, y                    split for you, seeded, each class in proportion; or
       x_train, y_train, x_test, y_test [, x_val, y_val]
       x: (N, length), (N, channels, length), (N, H, W), (N, channels, H, W), (N, H, W, channels), volumes likewise
+      x, length [, y]: sequences of different lengths, one after the other in x, (steps,) or (steps, channels), and the length of
+         each; the next step is predicted or, with y, one class per sequence
       y: integers (N,): classification; floats (N,) or (N, k): regression; floats on the grid of x: dense prediction
     """
 
@@ -86,9 +90,9 @@ class Search:
     images, maps and signals too large to train on whole. Predictions are then made at any size, in overlapping tiles."""
 
     backbone: MaybeText = None
-    """auto (by kind), residual, small, operator, periodic, unet, fno, lenet, resnet20, wrn-40-4, or package.module:function, called
-    with one argument that has .in_channels, .outputs, .spatial (the grid) and .kind, and returning a torch.nn.Module for
-    inputs (batch, in_channels, *spatial)."""
+    """auto (by kind), residual, small, operator, periodic, unet, fno, lenet, resnet20, wrn-40-4, tcn, undilated-tcn, or
+    package.module:function, called with one argument that has .in_channels, .outputs, .spatial (the grid) and .kind, and returning
+    a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
     periodic: Flag = False
     """For grids as targets: the grid is a torus, its last point next to its first, and no point differs from any other. Without it
     the default backbone pads with zeros and sees the coordinates of every point."""

@@ -3,6 +3,7 @@
 Losses are plain data with a `__call__`, so that data-parallel processes can be sent them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Kind
 from xdops.data.scaling import Scaling
-from xdops.search import Metric
+from xdops.search import Batch, MeanMetric, Metric
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,15 @@ class Objective:
 
 
 def objective(kind: Kind, scaling: Scaling | None, floor: float) -> Objective:
-    """scaling: of the targets, None for classes. floor: the least norm of a target grid that relative errors divide by."""
+    """scaling: of the targets, None for classes, zeros and ones. floor: the least norm of a grid that relative errors divide by."""
     if kind == "classification":
         return Objective(F.cross_entropy, Metric("accuracy", accuracy, higher_is_better=True))
+    if kind == "sequence-class":
+        return Objective(F.cross_entropy, MeanMetric("accuracy", right_at_end, higher_is_better=True))
+    if kind == "next-step" and scaling is None:
+        return Objective(step_likelihood, MeanMetric("loss per step", likelihood_of_steps, higher_is_better=False))
+    if kind == "next-step":
+        return Objective(F.mse_loss, MeanMetric("relative RMSE", squares_of_steps, higher_is_better=False, final=math.sqrt))
     assert scaling is not None  # regression and dense targets are always scaled
     if kind == "regression":
         return Objective(ScaledSquaredError(scaling), Metric("RMSE", RootMeanSquare(scaling), higher_is_better=False))
@@ -34,6 +41,28 @@ def objective(kind: Kind, scaling: Scaling | None, floor: float) -> Objective:
 
 def accuracy(logits: Tensor, y: Tensor) -> Tensor:
     return (logits.argmax(dim=1) == y).float().mean()
+
+
+def right_at_end(prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
+    """Sequences whose class is the likeliest at their last step, the only one that counts."""
+    logits, y = batch.counted(prediction)
+    return (logits.argmax(dim=1) == y).sum(), len(y)
+
+
+def step_likelihood(prediction: Tensor, y: Tensor) -> Tensor:
+    """Negative log-likelihood of zeros and ones, summed over channels, mean over steps."""
+    return F.binary_cross_entropy_with_logits(prediction, y, reduction="sum") / len(y)
+
+
+def likelihood_of_steps(prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
+    given, y = batch.counted(prediction)
+    return step_likelihood(given, y) * len(y), len(y)
+
+
+def squares_of_steps(prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
+    """In standard deviations of each channel, mean over channels: 1 is as good as always saying the mean."""
+    given, y = batch.counted(prediction)
+    return (given - y).square().mean(dim=1).sum(), len(y)
 
 
 @dataclass(frozen=True)

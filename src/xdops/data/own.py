@@ -1,7 +1,6 @@
 """A task from the user's own arrays, with everything checked before any work is done."""
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,15 @@ from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_classes, check_finite
 from xdops.data.layout import channels_second, spatial_of
 from xdops.data.notes import describe, describe_crops
+from xdops.data.ragged import LENGTH, RAGGED, is_ragged, load_ragged
 from xdops.data.scaling import Scaling
+from xdops.data.settings import DataSettings
 from xdops.data.split import PARTS, Arrays, check_fractions, divide
 from xdops.data.targets import as_grids, as_vectors, encode_classes, guess_kind
 from xdops.data.task import Reading, Task, layout_of, make_problem
 from xdops.errors import XDError
+
+__all__ = ["DataSettings", "load_task", "task_from_arrays"]
 
 #: Fewer examples than this cannot be divided and judged.
 LEAST_EXAMPLES = 10
@@ -25,23 +28,19 @@ LEAST_EXAMPLES = 10
 LEAST_CROP = 8
 
 
-@dataclass(frozen=True)
-class DataSettings:
-    """How to read the arrays. Everything that is None is detected and printed."""
-
-    x_name: str = "x"
-    y_name: str = "y"
-    kind: Kind | None = None
-    layout: str | None = None
-    split: tuple[float, float, float] = (0.7, 0.15, 0.15)
-    split_seed: int = 0
-    crop: int | None = None  # train on random windows of so many points per side
-
-
 def load_task(path: Path, settings: DataSettings) -> Task:
     """The task that the file at `path` holds."""
     check_fractions(settings.split)
-    return task_from_arrays(read_parts(open_arrays(path), settings), path.name, settings)
+    file = open_arrays(path)
+    if is_ragged(file):
+        return load_ragged(file, path.name, settings)
+    if settings.kind in RAGGED:
+        raise XDError(
+            f"--kind {settings.kind} for {path}, which has no array {LENGTH!r}",
+            "sequences one after the other in x, and the length of each",
+            "length = [len(s) for s in sequences], x = numpy.concatenate(sequences)",
+        )
+    return task_from_arrays(read_parts(file, settings), path.name, settings)
 
 
 def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:

@@ -41,7 +41,9 @@ class NetworkSettings:
     def build(self, request: Request, space: str, seed: int) -> nn.Module:
         """The backbone of this seed, relaxed into the space; the same start for every space."""
         network = build_backbone(self.backbone, request, seed)
-        settings = SpaceSettings(XDConfig(depth=self.depth, domain=self.domain), filter_fn=is_searchable)
+        # Sequences of different lengths: the same at every position, and blind to the future, whatever is learned.
+        config = XDConfig(depth=self.depth, domain=self.domain, shift_invariant=request.ragged, causal=request.ragged)
+        settings = SpaceSettings(config, filter_fn=is_searchable)
         report = apply(space, network, torch.zeros(2, *request.input_shape), settings)
         if space != "backbone" and not report.converted:
             raise XDError(

@@ -25,6 +25,8 @@ RECIPES: dict[Kind, Recipe] = {
     "classification": Recipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
     "regression": Recipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
     "dense": Recipe("auto", epochs=100, batch_size=20, lr=1e-3, arch_lr=1e-3),
+    "next-step": Recipe("auto", epochs=40, batch_size=8, lr=1e-3, arch_lr=1e-3),
+    "sequence-class": Recipe("auto", epochs=40, batch_size=16, lr=3e-3, arch_lr=1e-3),
 }
 
 #: For the embedded digits. Step sizes were chosen on the permuted ones, with three seeds each (two for XD at 0.003), by

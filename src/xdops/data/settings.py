@@ -1,0 +1,18 @@
+"""How to read a user's arrays."""
+
+from dataclasses import dataclass
+
+from xdops.backbones.request import Kind
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Everything that is None is detected and printed."""
+
+    x_name: str = "x"
+    y_name: str = "y"
+    kind: Kind | None = None
+    layout: str | None = None
+    split: tuple[float, float, float] = (0.7, 0.15, 0.15)
+    split_seed: int = 0
+    crop: int | None = None  # train on random windows of so many points per side

@@ -1,0 +1,122 @@
+"""Sequences of different lengths from a user's file: what is understood, and what is refused."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+
+from xdops.cli.main import main
+from xdops.data.own import DataSettings, load_task
+from xdops.errors import XDError
+
+LENGTHS = np.array([5, 3, 8, 4, 6, 7, 3, 9, 5, 4, 6, 8])
+
+
+def write(path: Path, **changes) -> Path:
+    rng = np.random.default_rng(0)
+    arrays = {"x": (rng.random((LENGTHS.sum(), 3)) < 0.3).astype(np.uint8), "length": LENGTHS} | changes
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    if path.suffix == ".mat":
+        scipy.io.savemat(path, arrays)
+    else:
+        np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".npz", ".mat"])
+def test_zeros_and_ones_without_labels_are_predicted_step_by_step(tmp_path, ending):
+    task = load_task(write(tmp_path / f"d{ending}"), DataSettings())
+    assert task.kind == "next-step"
+    assert any("the next step, zeros and ones (detected; --kind overrules)" in note for note in task.notes)
+    assert (len(task.problem.train), len(task.problem.validation), len(task.problem.test)) == (8, 2, 2)
+    batch = task.problem.train.batch(torch.tensor([0, 1]))
+    assert torch.equal(batch.x[0, :, 1], batch.y[0, 0])
+    given, y = batch.counted(torch.zeros(2, 3, batch.x.shape[2]))
+    assert float(task.problem.loss(given, y)) == pytest.approx(3 * np.log(2), rel=1e-5)  # a coin for each of three notes
+
+
+def test_numbers_are_scaled_by_the_training_part_and_judged_in_their_deviations(tmp_path):
+    x = np.random.default_rng(0).normal(5, 3, LENGTHS.sum())
+    task = load_task(write(tmp_path / "d.npz", x=x), DataSettings())
+    assert task.reading.request.in_channels == 1
+    assert task.reading.y_scaling is not None
+    train = task.problem.train
+    assert abs(float(train.x.mean())) < 0.2
+    total, steps = task.problem.metric.function(torch.zeros(8, 1, 8), train.batch(torch.arange(8)))
+    assert task.problem.metric.of(float(total), steps) == pytest.approx(1, abs=0.2)
+
+
+def test_labels_count_at_the_last_step(tmp_path):
+    y = np.array(["left", "right"] * 6)
+    task = load_task(write(tmp_path / "d.npz", y=y), DataSettings())
+    assert task.kind == "sequence-class"
+    assert task.reading.classes == ("left", "right")
+    train = task.problem.train
+    batch = train.batch(torch.arange(len(train)))
+    assert batch.mask.sum(1).tolist() == [1] * len(train)
+    assert [int(m.nonzero()[0]) + 1 for m in batch.mask] == list(train.lengths)
+    assert load_task(tmp_path / "d.npz", DataSettings(kind="next-step")).kind == "next-step"
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "message"),
+    [
+        ({"length": LENGTHS - 1}, {}, "add up to 56"),
+        ({"length": np.append(LENGTHS, 0)}, {}, "sequence 12 of length 0"),
+        ({"length": LENGTHS + 0.5}, {}, "one whole number per sequence"),
+        ({"length": np.append(LENGTHS[:-1], (7, 1))}, {}, "sequence 12 of x, 1 step long"),
+        ({"x": np.full((LENGTHS.sum(), 3), np.nan)}, {}, "NaN"),
+        ({"x": np.zeros((LENGTHS.sum(), 3, 2))}, {}, r"\(steps, channels\)"),
+        ({"y": np.arange(11)}, {}, "11 labels for 12 sequences"),
+        ({"y": np.zeros(12, int)}, {}, "one class only"),
+        ({}, {"kind": "regression"}, "--kind regression for sequences of different lengths"),
+        ({}, {"kind": "sequence-class"}, "array 'y'"),
+        ({"x": np.zeros((8, 2)), "length": np.array([4, 4])}, {}, "2 sequences"),
+        ({"length": None, "y": np.zeros(68)}, {"kind": "next-step"}, "no array 'length'"),
+    ],
+)
+def test_sequences_that_make_no_sense_are_refused(tmp_path, changes, settings, message):
+    path = write(tmp_path / "d.npz", **changes)
+    with pytest.raises(XDError, match=re.escape(message) if "(" not in message else message):
+        load_task(path, DataSettings(**settings))
+
+
+def test_the_command_says_so_in_one_line_and_exits_with_2(tmp_path, capsys):
+    path = write(tmp_path / "d.npz", length=LENGTHS - 1)
+    assert main(["search", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert "add up to 56" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_search_over_sequences_runs_and_says_what_it_predicts(tmp_path, capsys):
+    path = write(tmp_path / "d.npz")
+    arguments = [
+        "search",
+        str(path),
+        "--spaces",
+        "backbone,darts,xd",
+        "--seeds",
+        "1",
+        "--epochs",
+        "1",
+        "-q",
+        "--depth",
+        "1",
+        "1",
+        "1",
+    ]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    assert "12 sequences of 3 to 9 steps, 3 channels" in told
+    assert "loss per step" in told
+    assert (tmp_path / "out" / "report.html").exists()
+    assert main(["predict", str(tmp_path / "out"), str(path), "-o", str(tmp_path / "p.npz")]) == 0
+    with np.load(tmp_path / "p.npz") as found:
+        assert found["prediction"].shape == (LENGTHS.sum(), 3)
+        assert 0 < found["prediction"].min() < found["prediction"].max() < 1
+        assert found["length"].tolist() == LENGTHS.tolist()
+    short = write(tmp_path / "short.npz", length=LENGTHS - 1)
+    assert main(["predict", str(tmp_path / "out"), str(short), "-o", str(tmp_path / "p.npz")]) == 2
