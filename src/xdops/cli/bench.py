@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from xdops.bench import layers
+from xdops.bench import layers, sequences
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.bench.sweep import lines, measure_point
@@ -104,6 +104,39 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class Networks:
+    """Time a training step of searched sequence networks, in every way to be causal, against the TCN's, on random data.
+
+    xdops bench sequences --json sequences.json     about a minute
+    """
+
+    only: tuple[str, ...] = ()
+    """jsb (the paper's network for music) or pmnist (for digits, batches of 64, depth 3, not causal); both if none are given"""
+    repetitions: int = 7
+    """how many times each candidate runs"""
+    json: Path | None = None
+    """where to write everything"""
+
+    def run(self) -> int:
+        unknown = set(self.only) - set(sequences.LIMITS)
+        if unknown:
+            raise XDError(f"networks {', '.join(sorted(unknown))}", f"some of {', '.join(sequences.LIMITS)}", "--only jsb")
+        _check(self.repetitions, self.json)
+        console = _console()
+        with _progress(console) as progress:
+            task = progress.add_task("")
+
+            def tick(text: str) -> None:
+                progress.update(task, description=text)
+
+            measured = {case: sequences.measure(case, self.repetitions, tick) for case in self.only or sequences.LIMITS}
+        for line in sequences.lines(measured):
+            console.print(line, highlight=False)
+        _write(console, self.json, self.repetitions, {"networks": measured})
+        return 0
+
+
+@dataclass(frozen=True)
 class Document:
     """Fill the measured blocks of the performance page, and draw its picture beside it, from what was measured.
 
@@ -123,10 +156,11 @@ class Document:
         return 0
 
 
-#: `xdops bench layers | sweep | document`.
+#: `xdops bench layers | sweep | sequences | document`.
 Bench = (
     Annotated[Layers, tyro.conf.subcommand("layers")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[Networks, tyro.conf.subcommand("sequences")]
     | Annotated[Document, tyro.conf.subcommand("document")]
 )
 
