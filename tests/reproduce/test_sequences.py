@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from xdops.backbones.tcn import InWindows
+from xdops.errors import XDError
 from xdops.operations import ShiftInvariantOperation, XDOperation
 from xdops.reproduce.sequences import problems
 from xdops.reproduce.sequences.networks import build_network
@@ -78,6 +79,13 @@ def test_every_way_is_causal_and_starts_as_its_backbone(music, method):
     seen = torch.autograd.grad(network(x)[0, :, 6].sum(), x)[0][0].abs().sum(0)
     assert seen[7:].max() == 0
     assert seen[6] > 0
+
+
+def test_a_piece_longer_than_a_direct_operation_is_refused_with_the_size_to_ask_for(music):
+    preset = small()
+    network = build_network(preset, "undilated TCN, direct XD", problems.make_problem(preset, music, 0), 0).eval()
+    with pytest.raises(XDError, match=r"length 99 .*input_size=99"):
+        network(torch.zeros(1, 88, 99))
 
 
 def test_a_row_searches_music_from_start_to_end(music, tmp_path):

@@ -12,8 +12,13 @@ from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.matrices import permutation
-from xdops.operations import XDOperation
+from xdops.operations import Operation, XDOperation
 from xdops.operations.catalogue import named
+from xdops.operations.catalogue.windows import (
+    shift_invariant_average_pool,
+    shift_invariant_convolution,
+    shift_invariant_skip,
+)
 
 #: Largest relative error, in float32, that still counts as the same operation.
 TOLERANCE = 1e-5
@@ -50,7 +55,7 @@ class Check:
 
     def count(self, kind: str) -> int:
         """Numbers in the "architecture" or the "weights" of the operation, over all its parts."""
-        parts = [m for m in self.op.modules() if isinstance(m, XDOperation)]
+        parts = [m for m in self.op.modules() if isinstance(m, Operation)]
         of_kind = [[p for _, p in op.architecture()] if kind == "architecture" else op.weight_parameters() for op in parts]
         return sum(p.numel() for params in of_kind for p in params)
 
@@ -63,6 +68,7 @@ def checks() -> Iterator[Check]:
     yield from _graphs()
     yield from _fourier()
     yield from _transposed_and_separable()
+    yield from _shift_invariant()
 
 
 def _convolutions() -> Iterator[Check]:
@@ -158,6 +164,18 @@ def _transposed_and_separable() -> Iterator[Check]:
         return F.conv2d(F.conv2d(x, depthwise, padding=1, groups=c), pointwise)
 
     yield Check("depthwise-separable convolution 3x3", pair, (c, 16, 16), separable)
+
+
+def _shift_invariant() -> Iterator[Check]:
+    c = CHANNELS
+    far = shift_invariant_convolution(c, c, (3,), 16, dilation=5, padding=5)
+    yield Check("convolution 3, dilation 5, window 16", far, (c, 40), lambda x: F.conv1d(x, far.weight, padding=5, dilation=5))
+    past = shift_invariant_convolution(c, c, (2,), 16, causal=True, dilation=4, padding=4)
+    delayed = "causal convolution 2, dilation 4, window 16"
+    yield Check(delayed, past, (c, 40), lambda x: F.conv1d(x, past.weight, padding=4, dilation=4))
+    pool = shift_invariant_average_pool(c, (3, 3), 6, stride=2, padding=1)
+    yield Check("average pool 3x3, stride 2, window 6", pool, (c, 16, 15), nn.AvgPool2d(3, 2, 1))
+    yield Check("skip, window 8", shift_invariant_skip(c, 1, 8), (c, 30), lambda x: x)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Axis(Line):
             raise XDError(
                 f"an input of length {m}{padded} in spatial dimension {dim}",
                 f"at most {self.size}, the operation's size there",
-                "an operation made for the larger input, e.g. from_conv(conv, input_size=...)",
+                f"an operation made for it: from_conv(conv, input_size={m}), or convert_ with an example of length {m}",
             )
         if self.out(m) < 1:
             raise XDError(
