@@ -94,7 +94,7 @@ def piano_figure(roll: np.ndarray, probability: np.ndarray, title: str) -> Figur
             figure.subplots(2, 1, sharex=True), (roll, probability), ("played", "predicted from the steps before"), strict=True
         ):
             ax.imshow(
-                picture[:, low:high].T, aspect="auto", origin="lower", cmap="magma_r", vmin=0, vmax=1,
+                picture[:, low:high].T, aspect="auto", origin="lower", cmap="Greys", vmin=0, vmax=1,
                 interpolation="nearest", extent=(0.5, len(picture) + 0.5, low - 0.5, high - 0.5),
             )  # fmt: skip
             ax.set_title(name, loc="left", fontsize=10, color=INK)
