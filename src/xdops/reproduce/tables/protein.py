@@ -91,8 +91,8 @@ LAPTOP = f"""
 40 domains of 47 to 138 residues instead of PDNET's 3,456 training proteins ({describe_channels()}), crops of 64 x 64 instead of
 128 x 128, in a cross-validation of five fixed folds: one is tested, the next is for validation, three are trained on, and every
 protein is tested once. Figures are means over the five folds, spreads those between folds, which differ in their proteins: the
-methods are to be compared protein by protein, as the paired figures do. {EPOCHS} epochs are 144 steps: far from where the networks
-would end. Step sizes were chosen at depth 8 by the validation loss of fold 0 after 30 epochs, among five candidates per method."""
+methods are to be compared protein by protein, as the paired figures do. {EPOCHS} epochs are {12 * EPOCHS} steps: far from where the
+networks would end. Step sizes were chosen at depth 8 by the validation loss of fold 0, among five candidates per method."""
 
 TABLE = Table(
     "protein",
