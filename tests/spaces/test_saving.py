@@ -82,6 +82,17 @@ def test_a_merged_network_that_was_changed_is_refused(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
+def test_half_the_domain_is_recorded_too(tmp_path):
+    def fresh() -> nn.Module:
+        return nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.AvgPool1d(2))
+
+    model, x = fresh(), torch.randn(2, 2, 12)
+    convert_(model, x, XDConfig(domain="half"))
+    train_step(model, x)
+    save(model, tmp_path / "net")
+    assert torch.equal(load(tmp_path / "net", fresh)(x), model(x))
+
+
 @pytest.mark.parametrize("kernel", [(3, 1), (2, 4), (7, 3)])
 def test_a_reverted_network_with_grown_filters_comes_back_and_converts_again(kernel, tmp_path):
     def fresh() -> nn.Module:
