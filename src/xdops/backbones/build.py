@@ -56,7 +56,7 @@ def build_backbone(name: str, request: Request, seed: int) -> nn.Module:
             network = builder(request)
         except XDError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise XDError(
                 f"backbone {name}, which failed for {request}: {type(error).__name__}: {error}", "a network", HINT
             ) from error
@@ -76,7 +76,7 @@ def find_builder(name: str) -> Builder:
     _find_here(module_name.partition(".")[0])
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise XDError(
             f"backbone {name!r}, whose module cannot be imported ({type(error).__name__}: {error})",
             "a module that imports, installed or in the current folder",

@@ -50,7 +50,9 @@ def through(action: Callable[[], int], words: Sequence[str]) -> int:
                 "try: a smaller batch, grid or network, or fewer processes",
                 BAD_INPUT,
             )
-        if isinstance(error, OSError) and error.filename is None and _unwritable(error):
+        if isinstance(error, OSError) and error.filename is not None:
+            return say(f"given {error.filename} ({error.strerror}); expected a file or folder that can be used; try: another", 2)
+        if isinstance(error, OSError) and _unwritable(error):
             drop_output()
             return say(f"given an output that cannot be written to ({error.strerror}); expected one that can; try: > FILE", 2)
         return say(f"a mistake of ours: {type(error).__name__}: {_first_line(error)}. {write_log(error, words)}", MISTAKE)
