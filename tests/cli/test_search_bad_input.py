@@ -59,7 +59,7 @@ CASES = {
     "text as inputs": (GOOD | {"x": np.array([["a", "b"]] * 60)}, [], "real numbers"),
     "too few examples": ({k: v[:6] for k, v in GOOD.items()}, [], "6 examples.*at least 10"),
     "targets that fit nothing": (GOOD | {"y": np.zeros((60, 3, 5, 7))}, [], r"y of shape \(60, 3, 5, 7\)"),
-    "one number only": (GOOD | {"x": np.float64(3)}, [], "2 to 5 dimensions"),
+    "one number only": (GOOD | {"x": np.float64(3)}, [], "x, a single value"),
     "no examples at all": ({k: v[:0] for k, v in GOOD.items()}, [], "0 examples"),
     "fractions as classes": (GOOD | {"y": GOOD["y"] + 0.5}, ["--kind", "classification"], "fractions, as classes"),
     "grids asked for, vectors given": (GOOD, ["--kind", "dense"], r"a grid like that of x, \(24,\)"),

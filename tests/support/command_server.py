@@ -4,6 +4,7 @@ A request is a JSON line: argv, cwd, and optionally env, stdout ("closed", "full
 in bytes), interrupt_after (seconds until SIGINT). The answer is a JSON line: code (negative: a signal), out, err.
 """
 
+import gc
 import json
 import os
 import resource
@@ -98,6 +99,7 @@ def run(request: dict) -> dict:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    gc.freeze()  # what is shared stays shared
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), flush=True)

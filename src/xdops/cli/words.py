@@ -31,6 +31,6 @@ def fill(command: Any, words: Sequence[str], name: str) -> Any:
 def _plain(text: str) -> str:
     """Without frames, colours and line ends."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    text = re.sub(r"[─-╿]+", " ", text)
+    text = re.sub(r"[─-╿]+|-{5,}", " ", text)
     text = re.sub(r"For full helptext.*", "", " ".join(text.split()))
     return text.strip()[:_LONGEST]

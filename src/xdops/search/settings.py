@@ -32,7 +32,6 @@ class OptimizerSettings:
         _at_least("lr", self.lr, 0)
         if self.lr == 0:
             raise XDError("lr=0, which learns nothing", "a step size above 0", "lr=1e-3, or warmup to freeze the architecture")
-        _at_most("lr", self.lr, 1e6)
         _at_least("momentum", self.momentum, 0)
         _at_least("weight_decay", self.weight_decay, 0)
         _at_least("eps", self.eps, 0)
