@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,24 +16,7 @@ from commands import Commands, assert_refused
 from xdops.cli import door
 from xdops.cli.main import main
 
-SEARCH = [
-    "search",
-    "data.npz",
-    "--out",
-    "out",
-    "--seeds",
-    "1",
-    "--epochs",
-    "2",
-    "--backbone",
-    "small",
-    "--depth",
-    "1",
-    "1",
-    "1",
-    "--spaces",
-    "backbone",
-]
+SEARCH = shlex.split("search data.npz --out out --seeds 1 --epochs 2 --backbone small --depth 1 1 1 --spaces backbone")
 
 
 @pytest.fixture(scope="module")

@@ -77,29 +77,32 @@ def edit(name: str, change):
     return lambda home: bad_world.rewrite(home / "out" / name, change)
 
 
+SETTINGS, RESULT, RUN = "settings.json", "runs/xd-seed0/result.json", "runs/xd-seed0/run.json"
+ANOTHER_RUN, OLDER = "another run|does not verify", "xdops 0.1 before files were sealed"
+
 #: What is done to a run, and the words by which `predict` refuses it.
 DAMAGE = {
-    "scaling": (edit("settings.json", lambda d: d["identity"]["reading"]["x_scaling"].update(mean=[5.0])), r"settings.json.*changed"),
-    "classes": (edit("settings.json", lambda d: d["identity"]["reading"].update(classes=[1, 0])), r"settings.json.*changed"),
-    "backbone": (edit("settings.json", lambda d: d["identity"]["network"].update(backbone="evil:build")), r"settings.json.*changed"),
-    "seeds": (edit("settings.json", lambda d: d.update(seeds=[0])), r"settings.json.*changed"),
-    "test figure": (edit("runs/xd-seed0/result.json", lambda d: d.update(test_at_best=1.0)), r"result.json.*changed"),
-    "best checkpoint": (edit("runs/xd-seed0/result.json", lambda d: d.update(best_checkpoint="x")), r"result.json.*changed"),
-    "run": (edit("runs/xd-seed0/run.json", lambda d: d["settings"].update(seed=1)), r"run.json.*changed"),
-    "a checkpoint's facts": (lambda h: bad_world.rewrite(best(h).with_suffix(".json"), lambda d: d["facts"].update(best=9)), "does not verify"),
+    "scaling": (edit(SETTINGS, lambda d: d["identity"]["reading"]["x_scaling"].update(mean=[5.0])), r"settings.json.*changed"),
+    "classes": (edit(SETTINGS, lambda d: d["identity"]["reading"].update(classes=[1, 0])), r"settings.json.*changed"),
+    "backbone": (edit(SETTINGS, lambda d: d["identity"]["network"].update(backbone="evil:build")), r"settings.json.*changed"),
+    "seeds": (edit(SETTINGS, lambda d: d.update(seeds=[0])), r"settings.json.*changed"),
+    "test figure": (edit(RESULT, lambda d: d.update(test_at_best=1.0)), r"result.json.*changed"),
+    "best checkpoint": (edit(RESULT, lambda d: d.update(best_checkpoint="x")), r"result.json.*changed"),
+    "run": (edit(RUN, lambda d: d["settings"].update(seed=1)), r"run.json.*changed"),
+    "facts": (lambda h: bad_world.rewrite(best(h).with_suffix(".json"), lambda d: d["facts"].update(best=9)), "does not verify"),
     "weights cut": (lambda h: best(h).write_bytes(best(h).read_bytes()[:-5]), "sha256 differs"),
     "weights gone": (lambda h: best(h).unlink(), "does not verify"),
-    "checkpoints of another seed": (lambda h: swap(h, "checkpoints", "out/runs/xd-seed1"), "another run|does not verify"),
-    "checkpoints of another space": (lambda h: swap(h, "checkpoints", "out/runs/backbone-seed0"), "another run|does not verify"),
-    "checkpoints of another search": (lambda h: swap(h, "checkpoints", "foreign/runs/xd-seed0"), "another run|does not verify"),
-    "the result of another seed": (lambda h: swap(h, "result.json", "out/runs/xd-seed1"), "result.json, which belongs to another run"),
+    "checkpoints of another seed": (lambda h: swap(h, "checkpoints", "out/runs/xd-seed1"), ANOTHER_RUN),
+    "checkpoints of another space": (lambda h: swap(h, "checkpoints", "out/runs/backbone-seed0"), ANOTHER_RUN),
+    "checkpoints of another search": (lambda h: swap(h, "checkpoints", "foreign/runs/xd-seed0"), ANOTHER_RUN),
+    "the result of another seed": (lambda h: swap(h, "result.json", "out/runs/xd-seed1"), "result.json.*belongs to another run"),
     "the run.json of another seed": (lambda h: swap(h, "run.json", "out/runs/xd-seed1"), "another run"),
     "a whole run of another search": (lambda h: swap(h, "", "foreign/runs/xd-seed0"), "holds another run.*experiment"),
     "a whole run of another seed": (lambda h: swap(h, "", "out/runs/xd-seed1"), "holds another run.*seed is 0"),
-    "settings of another search": (lambda h: shutil.copy(h / "foreign/settings.json", h / "out/settings.json"), "evil:build|another run"),
-    "settings of an older version": (edit("settings.json", lambda d: d.pop("seal")), "xdops 0.1 before files were sealed"),
-    "a result of an older version": (edit("runs/xd-seed0/result.json", lambda d: d.pop("seal")), "xdops 0.1 before files were sealed"),
-}  # fmt: skip
+    "settings of another search": (lambda h: shutil.copy(h / "foreign/settings.json", h / "out"), "evil:build|another run"),
+    "settings of an older version": (edit(SETTINGS, lambda d: d.pop("seal")), OLDER),
+    "a result of an older version": (edit(RESULT, lambda d: d.pop("seal")), OLDER),
+}
 
 
 @pytest.mark.parametrize("what", DAMAGE)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -13,32 +14,13 @@ import torch
 from xdops.cli.main import main
 from xdops.storage import files
 
-ARGUMENTS = [
-    "search",
-    "data.npz",
-    "--out",
-    "out",
-    "--seeds",
-    "1",
-    "--epochs",
-    "2",
-    "--backbone",
-    "small",
-    "--depth",
-    "1",
-    "1",
-    "1",
-    "--spaces",
-    "xd",
-    "--resume",
-    "-q",
-]
+ARGUMENTS = shlex.split("search data.npz --out out --seeds 1 --epochs 2 --backbone small --depth 1 1 1 --spaces xd --resume -q")
 #: Steps of writing a file at which the process dies.
 STEPS = ("opened", "half", "written", "renamed")
 
 
 def run_and_die(home: Path, write: int, step: str) -> int:
-    """The command in a fork of this process, killed at this step of its write number `write`; its exit code, or minus the signal."""
+    """The command in a fork of this process, killed at this step of its write number `write`; its exit code or signal."""
     pid = os.fork()
     if pid == 0:
         torch.set_num_threads(1)

@@ -227,7 +227,8 @@ def test_two_processes_share_a_table_and_one_that_is_killed_leaves_nothing_locke
         "t.DISTURB.at(3, lambda: (print('hangs', flush=True), sys.stdin.read()))\n"
         "t.reproduce('mini', '-q')\n"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     other = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )

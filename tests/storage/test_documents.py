@@ -81,5 +81,5 @@ def test_differences_are_named_by_their_place() -> None:
 
 @pytest.mark.parametrize("error", [KeyError("lr"), TypeError("no"), ZeroDivisionError(), RecursionError(), AttributeError("x")])
 def test_what_makes_no_sense_is_the_fault_of_the_file(error: Exception) -> None:
-    with pytest.raises(XDError, match="here.json, which makes no sense"), understood(Path("here.json")):
+    with pytest.raises(XDError, match=r"here\.json, which makes no sense"), understood(Path("here.json")):
         raise error

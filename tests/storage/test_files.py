@@ -45,7 +45,12 @@ def test_room_that_a_quota_does_not_give_is_noticed_at_once(tmp_path: Path) -> N
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     write_file(tmp_path / "a", b"old")
-    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "a") as new:
-        new.write_bytes(b"half")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with replacing(tmp_path / "a") as new:
+            new.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"old"}
