@@ -237,7 +237,7 @@ def test_two_processes_share_a_table_and_one_that_is_killed_leaves_nothing_locke
         assert any(line == "hangs\n" for line in other.stdout)
         assert reproduce("mini", "-q") == 0
         printed = " ".join(capsys.readouterr().out.split())
-        assert f"[1/8] CNN, resolution 8, seed 0: left to process {other.pid}, which is running it" in printed
+        assert f"[1/8] CNN, resolution 8, seed 0: left to process {other.pid} on " in printed
         assert "7 of 8 runs are finished" in printed
         assert [row["seeds"] for row in results()["rows"]] == [[1], [0, 1], [0, 1], [0, 1]]
     finally:

@@ -31,7 +31,7 @@ _OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory",
 def through(action: Callable[[], int], words: Sequence[str]) -> int:
     """Run the action; its exit code, or that of how it ended. words: what the user typed."""
     try:
-        code = action()
+        code = _exit_code(action)
         sys.stdout.flush()
         return code
     except XDError as error:
@@ -41,8 +41,6 @@ def through(action: Callable[[], int], words: Sequence[str]) -> int:
     except BrokenPipeError:
         drop_output()
         return NOBODY_READS
-    except SystemExit as ending:
-        return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     except Exception as error:
         if is_memory(error):
             return say(
@@ -56,6 +54,14 @@ def through(action: Callable[[], int], words: Sequence[str]) -> int:
             drop_output()
             return say(f"given an output that cannot be written to ({error.strerror}); expected one that can; try: > FILE", 2)
         return say(f"a mistake of ours: {type(error).__name__}: {_first_line(error)}. {write_log(error, words)}", MISTAKE)
+
+
+def _exit_code(action: Callable[[], int]) -> int:
+    """What the action returns, or exits with, as after --help."""
+    try:
+        return action()
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
 
 
 def say(text: str, code: int) -> int:
