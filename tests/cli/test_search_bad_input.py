@@ -1,6 +1,5 @@
 """Every bad input: one clear message, exit code 2, nothing written."""
 
-import json
 import re
 import resource
 import shutil
@@ -13,7 +12,7 @@ from search_data import dense_1d, images, signals
 
 from xdops.cli.main import main
 from xdops.errors import XDError
-from xdops.experiments.folder import claim_folder
+from xdops.storage.files import check_room
 
 GOOD = signals()
 FLAGS = ["--seeds", "1", "--epochs", "1", "--backbone", "small", "--depth", "1", "1", "1", "-q"]
@@ -60,7 +59,7 @@ CASES = {
     "text as inputs": (GOOD | {"x": np.array([["a", "b"]] * 60)}, [], "real numbers"),
     "too few examples": ({k: v[:6] for k, v in GOOD.items()}, [], "6 examples.*at least 10"),
     "targets that fit nothing": (GOOD | {"y": np.zeros((60, 3, 5, 7))}, [], r"y of shape \(60, 3, 5, 7\)"),
-    "one number only": (GOOD | {"x": np.float64(3)}, [], "2 to 5 dimensions"),
+    "one number only": (GOOD | {"x": np.float64(3)}, [], "x, a single value"),
     "no examples at all": ({k: v[:0] for k, v in GOOD.items()}, [], "0 examples"),
     "fractions as classes": (GOOD | {"y": GOOD["y"] + 0.5}, ["--kind", "classification"], "fractions, as classes"),
     "grids asked for, vectors given": (GOOD, ["--kind", "dense"], r"a grid like that of x, \(24,\)"),
@@ -143,7 +142,9 @@ def test_a_folder_that_holds_another_run_is_refused_and_stays_as_it_is(finished:
     same = [*FLAGS, "--spaces", "xd", "--out", "out"]
     refused(["search", "data.npz", *same], "already holds this run.*--resume", capsys)
     refused(["search", "other.npz", *same, "--resume"], "holds another run.*data.*crc32", capsys)
-    refused(["search", "data.npz", *same, "--resume", "--epochs", "3"], "holds another run.*search.epochs: was 1, is 3", capsys)
+    refused(
+        ["search", "data.npz", *same, "--resume", "--epochs", "3"], "holds another run.*search.epochs is 1 there, 3 here", capsys
+    )
     refused(["search", "data.npz", *same, "--resume", "--depth", "3", "3", "3"], "holds another run.*network.depth", capsys)
     assert state(finished) == before
 
@@ -162,7 +163,7 @@ def test_a_damaged_checkpoint_and_one_of_another_network_are_refused(finished: P
     text = settings.read_text()
     settings.write_text(text.replace('"depth": [\n    1', '"depth": [\n    3'))
     assert settings.read_text() != text
-    refused(["predict", "out", "data.npz", "-o", "p.npz"], "another|differ|same network", capsys)
+    refused(["predict", "out", "data.npz", "-o", "p.npz"], "settings.json, which does not verify: it was changed", capsys)
     settings.write_text(text)
     for path in (finished / "runs/xd-seed0/checkpoints").glob("best-*.safetensors"):
         path.write_bytes(path.read_bytes()[:-7])
@@ -197,7 +198,7 @@ def test_predict_refuses_a_folder_that_is_not_a_search(finished: Path, capsys) -
     refused(["predict", "nowhere", "data.npz", "-o", "p.npz"], "holds no settings.json", capsys)
 
 
-def test_a_disk_without_room_ends_with_one_message_and_whole_files_only(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_a_disk_without_room_for_the_checkpoints_is_refused_before_anything_is_written(tmp_path: Path, capsys, monkeypatch) -> None:
     """Writing stops at 8 kB per file, as a disk or a quota does."""
     monkeypatch.chdir(tmp_path)
     np.savez("data.npz", **GOOD)
@@ -207,14 +208,12 @@ def test_a_disk_without_room_ends_with_one_message_and_whole_files_only(tmp_path
         refused(["search", "data.npz", *FLAGS, "--spaces", "xd", "--out", "out"], "could not be written", capsys)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    left = [p for p in Path("out").rglob("*") if p.is_file()]
-    assert left
-    assert all(p.suffix == ".json" and json.loads(p.read_text()) for p in left)
+    assert not Path("out").exists()
 
 
 def test_a_disk_that_is_too_small_for_the_checkpoints_is_noticed_before_anything_is_written(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     free = shutil.disk_usage(tmp_path).free
-    with pytest.raises(XDError, match="MB for the checkpoints"):
-        claim_folder(Path("deep/out"), {}, needed=2 * free)
+    with pytest.raises(XDError, match="MB for what will be written"):
+        check_room(Path("deep/out"), needed=2 * free)
     assert not Path("deep").exists()

@@ -62,7 +62,7 @@ def test_the_interval_is_welchs() -> None:
 def test_summaries_average_over_seeds_and_layers() -> None:
     def result(test: float, novelty: dict[str, float]) -> SearchResult:
         record = EpochRecord(1, 1.0, 1.0, 0.5, 0.1, 0.1, 0.0, 2.0)
-        return SearchResult("accuracy", True, 1, test, test, test, test, 2.0, 10, 5, novelty, (record,), "c")
+        return SearchResult("accuracy", True, 1, test, test, test, test, 2.0, 10, 5, novelty, (record,), "c", "")
 
     (got,) = summarise({"xd": [result(0.5, {"a": 0.1, "b": 0.3}), result(0.7, {"a": 0.3, "b": 0.5})]})
     assert got.mean == pytest.approx(0.6)

@@ -93,7 +93,7 @@ def test_a_full_disk_is_told_and_the_checkpoint_before_is_intact_and_resumes(
         patch.setattr(search_files, "_write", fills_up)
         with pytest.raises(XDError, match="full disk") as stopped:
             search(make_network(), make_problem(), SETTINGS, out, progress=Silent())
-    assert "previous checkpoint is intact" in str(stopped.value)
+    assert "what was written before is intact" in str(stopped.value)
     assert not list(out.rglob("*.tmp"))
     kept = newest(out / "checkpoints")
     assert kept is not None

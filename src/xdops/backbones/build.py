@@ -56,7 +56,7 @@ def build_backbone(name: str, request: Request, seed: int) -> nn.Module:
             network = builder(request)
         except XDError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise XDError(
                 f"backbone {name}, which failed for {request}: {type(error).__name__}: {error}", "a network", HINT
             ) from error
@@ -73,12 +73,10 @@ def find_builder(name: str) -> Builder:
         raise XDError(
             f"backbone {name!r}", f"auto, {', '.join(NAMED)}, or package.module:function", "--backbone mypackage.models:build"
         )
-    here = os.getcwd()
-    if here not in sys.path:  # as `python -m` does: the user's module lies in the folder they work in
-        sys.path.insert(0, here)
+    _find_here(module_name.partition(".")[0])
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise XDError(
             f"backbone {name!r}, whose module cannot be imported ({type(error).__name__}: {error})",
             "a module that imports, installed or in the current folder",
@@ -89,6 +87,19 @@ def find_builder(name: str) -> Builder:
         own = [n for n, f in vars(module).items() if callable(f) and inspect.getmodule(f) is module]
         raise XDError(f"backbone {name!r}: no function {attribute!r}", f"one of {module_name}'s: {', '.join(own) or 'none'}", HINT)
     return builder
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a backbone is somebody's module:function, which building it would import."""
+    return name != "auto" and name not in NAMED
+
+
+def _find_here(package: str) -> None:
+    """Let modules of the current folder be imported, as `python -m` does, if the one that is asked for lies there."""
+    here = os.getcwd()
+    lies_here = os.path.isfile(f"{here}/{package}.py") or os.path.isdir(f"{here}/{package}")
+    if lies_here and here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def check_network(name: str, network: object, request: Request) -> None:

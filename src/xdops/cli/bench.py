@@ -14,10 +14,16 @@ from xdops.bench import layers, sequences
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.bench.sweep import lines, measure_point
+from xdops.cli import terminal
 from xdops.engine.rates import calibrate, rates
 from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
 from xdops.report.performance import write_document
+from xdops.storage.documents import read_json
+from xdops.storage.files import check_target, write_file
+
+#: Of all layers about a day on two cores.
+MOST_REPETITIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -166,15 +172,20 @@ Bench = (
 
 
 def _check(repetitions: int, target: Path | None) -> None:
-    if repetitions < 3:
-        raise XDError(f"{repetitions} repetitions", "at least 3, for a spread", "--repetitions 7")
-    if target is not None and not target.parent.is_dir():
+    if not 3 <= repetitions <= MOST_REPETITIONS:
+        raise XDError(f"{repetitions} repetitions", f"at least 3, for a spread, at most {MOST_REPETITIONS:,}", "--repetitions 7")
+    if target is None:
+        return
+    if not target.absolute().parent.is_dir():
         raise XDError(f"--json {target}", f"a file in a folder that exists; {target.parent} does not", "mkdir it first")
+    check_target(target, 1 << 20)
+    if target.exists() and "machine" not in read_json(target, "a file that `xdops bench` wrote, or none", "another name"):
+        raise XDError(f"--json {target}, which exists and holds something else", "a new file", "another name, or remove it")
 
 
 def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=140)  # a log or a file: never cut the table
+    console = terminal.console()
+    return console if console.is_terminal else terminal.console(width=140)  # a log or a file: never cut the table
 
 
 def _progress(console: Console) -> Progress:
@@ -186,7 +197,7 @@ def _write(console: Console, target: Path | None, repetitions: int, measured: di
     if target is None:
         return
     written = {"machine": machine_facts(), "repetitions": repetitions, "rates": vars(rates()), **measured}
-    target.write_text(json.dumps(written, indent=1) + "\n")
+    write_file(target, (json.dumps(written, indent=1) + "\n").encode())
     console.print(f"written to {target}")
 
 

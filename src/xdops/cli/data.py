@@ -9,9 +9,11 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from xdops.cli import terminal
+from xdops.measuring.duration import check_duration
 from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
-from xdops.pde.dataset import Settings, data_folder, file_name, write_dataset
+from xdops.pde.dataset import Settings, data_folder, estimate, file_name, write_dataset
 from xdops.pde.navier_stokes import NavierStokesSettings
 
 INTERRUPTED = 130  # what the shell sees after Ctrl-C
@@ -31,20 +33,25 @@ class Target(ABC):
     data_dir: MaybeFolder = None
     """The data folder, in whose subfolder pde generated data are kept. Default: $XDOPS_DATA, or data."""
 
+    however_long: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Begin even if it will take more than a day."""
+
     @abstractmethod
     def settings(self) -> Settings: ...
 
     def run(self) -> int:
         settings = self.settings()
         path = self.out or data_folder(self.data_dir) / file_name(settings)
-        console = Console(soft_wrap=True, highlight=False)
+        if not path.exists():
+            check_duration(estimate(settings), self.however_long)
+        console = terminal.console(soft_wrap=True)
         try:
             with Display(console, settings.samples) as display:
                 arrays = write_dataset(settings, path, display.update)
         except KeyboardInterrupt:
             console.print("Stopped; finished samples are kept. Run the same command again to continue.")
             return INTERRUPTED
-        console.print(f"{path}: " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()), markup=False)
+        console.print(f"{path}: " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
         return 0
 
 
@@ -119,7 +126,7 @@ class NavierStokes(Target):
 
     examples:
       xdops data navier-stokes --samples 16 --solver-size 64 --step 0.01 --time 10 --out n.npz        some seconds
-      xdops data navier-stokes --viscosity 1e-5 --time 20                  the published size: weeks on a laptop, resumable
+      xdops data navier-stokes --viscosity 1e-5 --time 20 --however-long   the published size: weeks on a laptop, resumable
     """
 
     samples: int = NavierStokesSettings.samples

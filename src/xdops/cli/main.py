@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tyro
-
-from xdops.errors import XDError
-
 
 @dataclass(frozen=True)
 class Command:
@@ -33,9 +29,6 @@ COMMANDS = {
     "ops": Command("xdops.cli.ops", "Ops", "all named operations, checked against independent implementations"),
 }
 
-#: What the shell sees when the input was wrong, as for every Unix tool.
-BAD_INPUT = 2
-
 
 def usage() -> str:
     width = max(len(name) for name in COMMANDS)
@@ -44,25 +37,37 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; an XDError becomes one message on stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help"):
+    """Run one subcommand; see `xdops.cli.door` for how it can end. Everything else is imported inside: Ctrl-C is answered early."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        from xdops.cli import door
+
+        door.prepare(own_process=arguments is None)
+        code = door.through(lambda: dispatch(words), words)
+        if arguments is None:
+            door.leave()
+        return code
+    except KeyboardInterrupt:
+        return 130
+
+
+def dispatch(words: Sequence[str]) -> int:
+    """The subcommand's exit code."""
+    if not words or words[0] in ("-h", "--help"):
         print(usage())
-        return 0 if given else BAD_INPUT
-    if given[0] == "--version":
+        return 0 if words else 2
+    if words[0] == "--version":
         from xdops import __version__
 
         print(f"xdops {__version__}")
         return 0
-    name, *rest = given
-    try:
-        if name not in COMMANDS:
-            raise XDError(f"command {name!r}", f"one of {', '.join(COMMANDS)}", "xdops --help")
-        command = tyro.cli(COMMANDS[name].load(), args=rest, prog=f"xdops {name}")
-        return int(command.run())
-    except XDError as error:
-        print(f"xdops: {error}", file=sys.stderr)
-        return BAD_INPUT
+    from xdops.cli.words import fill
+    from xdops.errors import XDError
+
+    name, *rest = words
+    if name not in COMMANDS:
+        raise XDError(f"command {name!r}", f"one of {', '.join(COMMANDS)}", "xdops --help")
+    return int(fill(COMMANDS[name].load(), rest, f"xdops {name}").run())
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from xdops.cli import terminal
 from xdops.errors import XDError
 from xdops.matrices import permutation
 from xdops.operations import Operation, XDOperation
@@ -19,11 +19,13 @@ from xdops.operations.catalogue.windows import (
     shift_invariant_convolution,
     shift_invariant_skip,
 )
+from xdops.search.settings import check_seed
 
 #: Largest relative error, in float32, that still counts as the same operation.
 TOLERANCE = 1e-5
 
 CHANNELS = 4
+MOST_INPUTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,9 @@ class Ops:
     """Seed of weights, graphs and inputs."""
 
     def run(self) -> int:
-        if self.inputs < 1:
-            raise XDError(f"{self.inputs} inputs", "at least 1", "--inputs 8")
+        if not 1 <= self.inputs <= MOST_INPUTS:
+            raise XDError(f"{self.inputs} inputs", f"at least 1, at most {MOST_INPUTS:,}", "--inputs 8")
+        check_seed(self.seed)
         torch.manual_seed(self.seed)
         table = Table(title=f"Named operations, float32, {self.inputs} random inputs each")
         table.add_column("operation")
@@ -205,7 +208,7 @@ class Ops:
             table.add_row(
                 check.name, check.depth, str(check.count("weights")), str(check.count("architecture")), f"{error:.1e}", style=style
             )
-        console = Console() if sys.stdout.isatty() else Console(width=120)
+        console = terminal.console() if sys.stdout.isatty() else terminal.console(width=120)
         console.print(table)
         verdict = "all" if not wrong else f"not {', '.join(wrong)}:"
         console.print(f"{verdict} within {TOLERANCE:.0e} of an independent implementation", soft_wrap=True)

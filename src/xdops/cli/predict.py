@@ -1,6 +1,7 @@
 """`xdops predict`: what a network that a search has found says about new data."""
 
 import io
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,17 +10,18 @@ from typing import Annotated
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor, nn
 
-from xdops.data.arrays import ArrayFile, open_arrays
-from xdops.data.checks import check_finite
+from xdops.backbones.build import is_foreign
+from xdops.cli.terminal import console
+from xdops.data.arrays import ArrayFile, open_arrays, zip_members
+from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
 from xdops.errors import XDError
 from xdops.experiments.experiment import Finished
 from xdops.search import Tiles
-from xdops.storage.files import write_file
+from xdops.storage.files import check_target, write_file
 
 BATCH = 256
 
@@ -48,13 +50,14 @@ class Predict:
     """Which seed's network. Default: whichever was best on validation."""
     x_name: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """The name of the inputs. Default: x or x_test, or the only array there is."""
+    backbone: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None
+    """The run's own network, where it is not one of xdops: imported only if you name it here as it was named to the search."""
+    trust_run: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Import whatever network the run names. It is code, which may do anything: only for runs whose author you trust."""
 
     def run(self) -> int:
-        if self.out.suffix != ".npz":
-            raise XDError(f"-o {self.out}", "a file name that ends in .npz", f"-o {self.out.with_suffix('.npz')}")
-        if not self.out.absolute().parent.is_dir():
-            raise XDError(f"-o {self.out}, in a folder that does not exist", "an existing folder", f"mkdir -p {self.out.parent}")
-        finished = Finished.open(self.run_folder)
+        check_output(self.out, self.data)
+        finished = self.open_run()
         space, seed = choose_run(finished, self.space, self.seed)
         file = open_arrays(self.data)
         name = input_name(file, self.x_name)
@@ -63,7 +66,9 @@ class Predict:
             raise XDError(f"{name} of type {x.dtype}", "real numbers", "numbers")
         if x.ndim == 0 or len(x) == 0:
             raise XDError(f"{name} of shape {x.shape}, with no examples", "at least one", "an array (N, ...)")
+        check_shape(x, name)
         check_finite(x, name)
+        check_range(x, name, target=False)
         if finished.reading.request.ragged:
             inputs = separate_inputs(finished.reading, x, file.read(name.replace(name.split("_")[0], LENGTH, 1)), name)
             arrays = decode_sequences(finished.reading, finished.best(space, seed), inputs)
@@ -72,13 +77,35 @@ class Predict:
                 finished.reading,
                 outputs(finished.best(space, seed), finished.reading.inputs(x, name), finished.reading.tiles()),
             )
+        check_predictions(arrays)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_file(self.out, buffer.getvalue())
-        Console().print(
-            f"{len(x)} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", highlight=False, soft_wrap=True
-        )
+        console().print(f"{len(x)} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", soft_wrap=True)
         return 0
+
+    def open_run(self) -> Finished:
+        if not self.trust_run:
+            return Finished.open(self.run_folder, self.backbone)
+        named = Finished.named_backbone(self.run_folder)
+        if is_foreign(named):
+            print(f"xdops: warning: importing {named}, which {self.run_folder} names: its author's code runs", file=sys.stderr)
+        return Finished.open(self.run_folder, named)
+
+
+def check_output(out: Path, data: Path) -> None:
+    """Refuse to write over anything but earlier predictions, and where nothing can be written."""
+    if out.suffix != ".npz":
+        raise XDError(f"-o {out}", "a file name that ends in .npz", f"-o {out.with_suffix('.npz') if out.name else 'p.npz'}")
+    if not out.absolute().parent.is_dir():
+        raise XDError(f"-o {out}, in a folder that does not exist", "an existing folder", f"mkdir -p {out.parent}")
+    check_target(out)
+    if not out.exists():
+        return
+    if data.exists() and out.samefile(data):
+        raise XDError(f"-o {out}, which is the data", "another file to write to", "-o predictions.npz")
+    if not set(zip_members(out)) <= {"label", "probability", "classes", "prediction", LENGTH}:
+        raise XDError(f"-o {out}, which exists and holds no predictions", "a new file", "another name, or remove it")
 
 
 def choose_run(finished: Finished, space: str | None, seed: int | None) -> tuple[str, int]:
@@ -121,6 +148,18 @@ def decode_sequences(reading: Reading, network: nn.Module, inputs: Sequence[Tens
     steps = torch.cat([y[0].T for y in said])
     prediction = steps.sigmoid() if reading.y_scaling is None else reading.y_scaling.undo(steps)
     return {"prediction": prediction.numpy(), LENGTH: np.array([y.shape[-1] for y in said])}
+
+
+def check_predictions(arrays: dict[str, np.ndarray]) -> None:
+    """Refuse to write numbers that are none."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = int((~np.isfinite(array).reshape(len(array), -1).all(axis=1)).sum())
+            raise XDError(
+                f"{bad} of {len(array)} examples for which the network's {name} is not a finite number",
+                "inputs like those trained on",
+                "check the units of the inputs",
+            )
 
 
 def decode(reading: Reading, y: Tensor) -> dict[str, np.ndarray]:

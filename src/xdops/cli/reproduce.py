@@ -8,15 +8,19 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from xdops.cli import terminal
 from xdops.cli.search import Flag, MaybePath, MaybeText
 from xdops.errors import XDError
 from xdops.report.paper_state import state_table
 from xdops.report.pictures import PICTURES
-from xdops.report.result_page import write_page
+from xdops.report.result_page import check_page, write_page
 from xdops.report.rows import read_results, terminal_table
 from xdops.reproduce.reproduction import Reproduction
 from xdops.reproduce.tables import TABLES, Context, Scale, find_table
 from xdops.search import Interrupted, Progress, Silent
+from xdops.search.settings import check_seed
+
+MOST_SEEDS = 100
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Reproduce:
     """Do not print every epoch."""
 
     def run(self) -> int:
-        console = Console()
+        console = terminal.console()
         if self.list:
             console.print(state_table(read_results(self.results)))
             return 0
@@ -67,9 +71,11 @@ class Reproduce:
         if self.table is None:
             raise XDError("no table", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
         reproduction = self.reproduction(self.table)
+        check_seeds(self.seeds)
+        check_page(self.docs)
 
         def tell(line: str) -> None:
-            console.print(line, highlight=False, soft_wrap=True, markup=False)
+            console.print(line, soft_wrap=True)
 
         def progress() -> Progress | None:
             return Silent() if self.quiet else None
@@ -85,11 +91,20 @@ class Reproduce:
         return self.write_page(console)
 
     def write_page(self, console: Console) -> int:
+        check_page(self.docs)
         page = write_page(self.results, self.docs)
-        console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+        console.print(f"Page: {page}", soft_wrap=True)
         return 0
 
     def reproduction(self, name: str) -> Reproduction:
         context = Context(self.scale, self.data_dir)
         command = shlex.join(["xdops", "reproduce", name, "--scale", self.scale])
         return Reproduction(find_table(name), context, self.out, self.results, command, self.rows, self.seeds)
+
+
+def check_seeds(seeds: tuple[int, ...]) -> None:
+    """Each once, and no more than anybody would wait for."""
+    for seed in seeds:
+        check_seed(seed)
+    if len(set(seeds)) != len(seeds) or len(seeds) > MOST_SEEDS:
+        raise XDError(f"--seeds with {len(seeds)} numbers", f"different ones, at most {MOST_SEEDS}", "--seeds 0 1 2")

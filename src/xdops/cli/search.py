@@ -9,12 +9,13 @@ import tyro
 from rich.console import Console
 
 from xdops.backbones.request import Kind
+from xdops.cli import terminal
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
 from xdops.errors import XDError
 from xdops.experiments.experiment import Experiment, Finished, NetworkSettings, first_process
 from xdops.experiments.folder import REPORT
-from xdops.experiments.recipes import Recipe, find_task
+from xdops.experiments.recipes import EMBEDDED, Recipe, find_task
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
 from xdops.report.table import terminal_table
@@ -118,38 +119,40 @@ class Search:
     """Where to compute."""
     processes: int = 1
     """Data-parallel processes on this machine, one device each."""
+    however_long: Flag = False
+    """Begin even if it will take more than a day."""
     quiet: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=["-q"])] = False
     """Print only the result, not every epoch."""
 
     def run(self) -> int:
-        console = Console(quiet=not first_process())
+        console = terminal.console(quiet=not first_process())
         task, recipe = find_task(
             self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed, self.crop)
         )
         experiment = self.experiment(task, recipe)
-        console.print(f"[bold]{task.name}[/bold]", highlight=False)
+        console.print(task.name, style="bold", soft_wrap=True)
         for note in task.notes:
-            console.print(f"  {note}", highlight=False, soft_wrap=True)
+            console.print(f"  {note}", soft_wrap=True)
 
         def progress(space: str, seed: int) -> Progress | None:
             if not self.quiet:
-                console.print(f"[bold]{space}[/bold], seed {seed}", highlight=False)
+                console.print(f"{space}, seed {seed}", style="bold")
             return Silent() if self.quiet else None
 
         try:
-            experiment.run(self.resume, progress)
-        except (Interrupted, KeyboardInterrupt):  # the latter between two runs
-            console.print(
-                f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", highlight=False, soft_wrap=True
-            )
+            experiment.run(self.resume, progress, self.however_long)
+            if first_process():
+                self.report(console, experiment)
+        except (Interrupted, KeyboardInterrupt):  # the latter between two runs, or in the report
+            console.print(f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", soft_wrap=True)
             return Interrupted.exit_code
-        if not first_process():
-            return 0
-        rows, sentence = write_report(Finished.open(experiment.out))
-        console.print(terminal_table(rows, task.name))
-        console.print(sentence, highlight=False, soft_wrap=True)
-        console.print(f"Report: {experiment.out / REPORT}", highlight=False, soft_wrap=True)
         return 0
+
+    def report(self, console: Console, experiment: Experiment) -> None:
+        rows, sentence = write_report(Finished.open(experiment.out, self.backbone))
+        console.print(terminal_table(rows, experiment.task.name))
+        console.print(sentence, soft_wrap=True)
+        console.print(f"Report: {experiment.out / REPORT}", soft_wrap=True)
 
     def experiment(self, task: Task, recipe: Recipe) -> Experiment:
         search = SearchSettings(
@@ -172,7 +175,7 @@ class Search:
             given(self.seeds, recipe.seeds),
             search,
             given(self.backbone_lr, given(self.lr, recipe.backbone_lr or recipe.lr)),
-            self.out or Path("runs") / Path(self.data).stem,
+            self.out or default_out(self.data),
             self.command(),
         )
 
@@ -189,11 +192,19 @@ class Search:
         words = ["xdops", "search", self.data]
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name not in ("data", "resume", "quiet") and value != field.default:
+            if field.name not in ("data", "resume", "quiet", "however_long") and value != field.default:
                 words.append("--" + field.name.replace("_", "-"))
                 if value is not True:
                     words += map(str, value if isinstance(value, tuple) else (value,))
         return shlex.join(words)
+
+
+def default_out(data: str) -> Path:
+    """runs/NAME-OF-THE-DATA, also where the data are `.` or `..`."""
+    name = data if data in EMBEDDED else Path(data).resolve().stem
+    if not name.strip("."):
+        raise XDError(f"{data}, which has no name to call the folder by", "--out", "--out runs/mine")
+    return Path("runs") / name
 
 
 T = TypeVar("T")

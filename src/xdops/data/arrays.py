@@ -5,13 +5,15 @@ Nothing is ever unpickled: an array of Python objects is refused.
 
 import zipfile
 from abc import ABC, abstractmethod
+from math import prod
 from pathlib import Path
+from typing import IO, Literal
 
-import h5py
 import numpy as np
-import scipy.io
 
 from xdops.errors import XDError
+from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, is_hdf5
+from xdops.storage.room import check_room_for
 
 FORMATS = ".npz, .h5, .hdf5, .mat, or a folder of .npy files"
 
@@ -48,11 +50,14 @@ class ArrayFile(ABC):
             return action()
         except XDError:
             raise
+        except MemoryError as error:
+            raise XDError(f"{self.path}, whose {what} does not fit into memory", "less", "fewer examples") from error
         except Exception as error:
             if "pickle" in str(error):
                 raise self._refusal(what, "of Python objects (pickled)") from error
+            why = str(error) if isinstance(error, ParserFailed) else f"{type(error).__name__}: {error}"
             raise XDError(
-                f"{self.path}, whose {what} cannot be read ({type(error).__name__}: {error})",
+                f"{self.path}, whose {what} cannot be read ({why})",
                 f"a complete, valid file: {FORMATS}",
                 "copy or save it again; a truncated download is the usual cause",
             ) from error
@@ -67,12 +72,37 @@ class ArrayFile(ABC):
 
 class NpzFile(ArrayFile):
     def _list(self) -> list[str]:
-        with zipfile.ZipFile(self.path) as archive:
-            return [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
+        return zip_members(self.path)
 
     def _read(self, name: str) -> np.ndarray:
-        with np.load(self.path, allow_pickle=False) as arrays:
-            return np.asarray(arrays[name])
+        with zipfile.ZipFile(self.path) as archive, archive.open(f"{name}.npy") as member:
+            return read_npy(member, archive.getinfo(f"{name}.npy").file_size, f"array {name!r} of {self.path}")
+
+
+def zip_members(path: Path) -> list[str]:
+    """Names of the arrays in an .npz; none of a file that is no .npz. One name twice is refused: which would be meant?"""
+    if not zipfile.is_zipfile(path):
+        raise XDError(f"{path}, which cannot be read as .npz", f"a complete, valid file: {FORMATS}", "copy or save it again")
+    with zipfile.ZipFile(path) as archive:
+        names = [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise XDError(f"{path} with several arrays {', '.join(map(repr, twice))}", "one of each name", "save it again")
+    return names
+
+
+def read_npy(file: IO[bytes], size: int, what: str) -> np.ndarray:
+    """An array in numpy's format from a file of `size` bytes, refused before it is made room for if that cannot be right."""
+    version = np.lib.format.read_magic(file)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(file)
+    if dtype.hasobject:
+        raise ValueError("pickled objects")
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"its header says shape {shape} of {dtype}, but there are {size:,} bytes")
+    check_room_for(what, shape, dtype.itemsize)
+    file.seek(0)
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 class NpyFolder(ArrayFile):
@@ -80,47 +110,42 @@ class NpyFolder(ArrayFile):
         return sorted(p.stem for p in self.path.glob("*.npy"))
 
     def _read(self, name: str) -> np.ndarray:
-        return np.asarray(np.load(self.path / f"{name}.npy", allow_pickle=False))
+        path = self.path / f"{name}.npy"
+        check_regular(path)
+        with open(path, "rb") as file:
+            return read_npy(file, path.stat().st_size, f"array {name!r} of {self.path}")
 
 
-class Hdf5File(ArrayFile):
-    """Datasets by their path inside the file, "group/x"."""
+class ForeignFile(ArrayFile):
+    """HDF5, with datasets by their path inside the file, "group/x", and MATLAB: parsed in a process of their own."""
 
-    def _list(self) -> list[str]:
-        names: list[str] = []
-        with h5py.File(self.path, "r") as file:
-            file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        return [n for n in names if not n.startswith("#")]  # MATLAB keeps its own book-keeping under #refs#
-
-    def _read(self, name: str) -> np.ndarray:
-        with h5py.File(self.path, "r") as file:
-            dataset = file[name]
-            return np.asarray(dataset.asstr()[()], dtype=str) if h5py.check_string_dtype(dataset.dtype) else np.asarray(dataset[()])
-
-
-class Mat73File(Hdf5File):
-    """MATLAB 7.3 is HDF5 with its dimensions in column-major order."""
-
-    def _read(self, name: str) -> np.ndarray:
-        return super()._read(name).T
-
-
-class MatFile(ArrayFile):
-    """MATLAB 5 to 7."""
+    def __init__(self, path: Path, kind: Literal["hdf5", "mat73", "mat"]) -> None:
+        self._parser = Parser(path, kind)
+        super().__init__(path)
 
     def _list(self) -> list[str]:
-        return [name for name, *_ in scipy.io.whosmat(self.path)]
+        return self._parser.names()
 
     def _read(self, name: str) -> np.ndarray:
-        array = scipy.io.loadmat(self.path, variable_names=[name])[name]
-        if scipy.sparse.issparse(array):
-            array = array.toarray()
-        return np.asarray(array)
+        try:
+            return self._parser.read(name)
+        except ParserRefused as refused:
+            raise self._refusal(f"array {name!r}", str(refused)) from refused
+
+
+def check_regular(path: Path) -> None:
+    """Refuse pipes, sockets and devices, which may never end."""
+    if path.exists() and not path.is_file():
+        raise XDError(f"{path}, which is a pipe, a socket or a device", f"a regular file: {FORMATS}", "save it to a file first")
 
 
 def open_arrays(path: Path) -> ArrayFile:
     """The file or folder at `path`, by its ending."""
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:  # a name that is too long, a loop of links
+        raise XDError(f"{path}, which cannot be opened ({error.strerror})", f"a file: {FORMATS}", "check the path") from error
+    if not found:
         raise XDError(
             f"{path}, which does not exist", f"a file: {FORMATS}", "check the path; relative paths start at the current folder"
         )
@@ -129,11 +154,12 @@ def open_arrays(path: Path) -> ArrayFile:
         if not folder.names:
             raise XDError(f"folder {path}, which holds no .npy files", FORMATS, "numpy.save('folder/x.npy', x)")
         return folder
+    check_regular(path)
     ending = path.suffix.lower()
     if ending == ".npz":
         return NpzFile(path)
     if ending in (".h5", ".hdf5"):
-        return Hdf5File(path)
+        return ForeignFile(path, "hdf5")
     if ending == ".mat":
-        return Mat73File(path) if h5py.is_hdf5(path) else MatFile(path)
+        return ForeignFile(path, "mat73" if is_hdf5(path) else "mat")
     raise XDError(f"{path}, of an unknown format {ending or '(no ending)'}", FORMATS, "numpy.savez('data.npz', x=x, y=y)")

@@ -6,6 +6,40 @@ from xdops.backbones.request import Kind
 from xdops.data.split import Arrays
 from xdops.errors import XDError
 
+#: Inputs are scaled in double precision; targets are compared in single precision, where squares must not overflow or vanish.
+LARGEST_INPUT, LARGEST_TARGET, SMALLEST_TARGET = 1e100, 1e15, 1e-15
+
+
+def check_shape(array: np.ndarray, name: str) -> None:
+    """Refuse arrays that are a single number, or that have a side of length 0."""
+    if array.ndim == 0:
+        raise XDError(f"{name}, a single value", "an array (N, ...) with one entry per example", "more examples")
+    if array.size == 0 and len(array):
+        raise XDError(f"{name} of shape {array.shape}, with nothing in it", "at least one value per example", "another array")
+
+
+def check_range(array: np.ndarray, name: str, target: bool) -> None:
+    """Refuse numbers that the arithmetic to come cannot hold."""
+    if array.dtype.kind not in "iuf" or array.size == 0:
+        return
+    largest = max(abs(float(array.max())), abs(float(array.min())))
+    most = LARGEST_TARGET if target else LARGEST_INPUT
+    if largest > most:
+        raise XDError(f"{name} with values up to {largest:.3g}", f"at most {most:g}", "larger units, or a logarithm")
+    if target and 0 < largest < SMALLEST_TARGET:
+        raise XDError(f"{name} with values no larger than {largest:.3g}", f"at least {SMALLEST_TARGET:g}", "smaller units")
+
+
+def check_scaled(array: np.ndarray, name: str) -> None:
+    """Refuse what is no longer a number once it is scaled to single precision."""
+    bad = int((~np.isfinite(array)).sum())
+    if bad:
+        raise XDError(
+            f"{name} with {bad} values that are too large when scaled as in training",
+            "values like those trained on",
+            "check the units",
+        )
+
 
 def check_finite(array: np.ndarray, name: str) -> None:
     """Count what is not a number, and say where it is."""
@@ -28,6 +62,9 @@ def check_classes(parts: Arrays, kind: Kind, y_name: str) -> tuple[str, ...] | t
     """The labels of the training part, in order; other parts must have no others."""
     if kind != "classification":
         return ()
+    kinds = {part: y.dtype.kind for part, (_, y) in parts.items()}
+    if len(set(kinds.values())) > 1:
+        raise XDError(f"{y_name} of text in some parts and of numbers in others", "the same in all parts", "one kind of labels")
     known = np.unique(parts["train"][1])
     if len(known) < 2:
         raise XDError(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Kind, Request
 from xdops.data.arrays import ArrayFile, open_arrays
-from xdops.data.checks import check_classes, check_finite
+from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape
 from xdops.data.layout import channels_second, spatial_of
 from xdops.data.notes import describe, describe_crops
 from xdops.data.ragged import LENGTH, RAGGED, is_ragged, load_ragged
@@ -19,6 +19,7 @@ from xdops.data.split import PARTS, Arrays, check_fractions, divide
 from xdops.data.targets import as_grids, as_vectors, encode_classes, guess_kind
 from xdops.data.task import Reading, Task, layout_of, make_problem
 from xdops.errors import XDError
+from xdops.search.settings import check_seed
 
 __all__ = ["DataSettings", "load_task", "task_from_arrays"]
 
@@ -31,6 +32,7 @@ LEAST_CROP = 8
 def load_task(path: Path, settings: DataSettings) -> Task:
     """The task that the file at `path` holds."""
     check_fractions(settings.split)
+    check_seed(settings.split_seed)
     file = open_arrays(path)
     if is_ragged(file):
         return load_ragged(file, path.name, settings)
@@ -66,9 +68,12 @@ def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:
 def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
     """Check, understand, split and scale."""
     first, (x, y) = next(iter(arrays.items()))
+    check_shape(x, named(settings.x_name, first))
+    check_shape(y, named(settings.y_name, first))
     layout = layout_of(x, settings.layout, named(settings.x_name, first))
     kind = settings.kind or guess_kind(y, x.shape, layout)
     checked = {part: check_part(part, pair, x.shape, layout, kind, settings) for part, pair in arrays.items()}
+    check_agreement(checked, settings.y_name)
     total = sum(len(targets) for _, targets in checked.values())
     if total < LEAST_EXAMPLES:
         raise XDError(f"{total} examples", f"at least {LEAST_EXAMPLES}", "more data")
@@ -99,8 +104,10 @@ def check_part(
             "numbers, with the same channels and grid in every part",
             "resample, crop or pad to one size",
         )
-    check_finite(x, x_name)
-    check_finite(y, y_name)
+    for array, name in ((x, x_name), (y, y_name)):
+        check_shape(array, name)
+        check_finite(array, name)
+        check_range(array, name, target=name == y_name and kind != "classification")
     if kind == "classification":
         targets = encode_classes(y, y_name)
     elif kind == "regression":
@@ -114,6 +121,14 @@ def check_part(
             "the examples come first: (N, ...)",
         )
     return channels_second(x, layout), targets
+
+
+def check_agreement(parts: Arrays, y_name: str) -> None:
+    """Targets of one shape in every part: others would be broadcast, and a figure reported that means nothing."""
+    shapes = {part: y.shape[1:] for part, (_, y) in parts.items()}
+    if len(set(shapes.values())) > 1:
+        told = ", ".join(f"{named(y_name, part)} with targets of shape {shape}" for part, shape in shapes.items())
+        raise XDError(told, "the same shape in every part", "one layout of the targets for all parts")
 
 
 def make_reading(
@@ -148,7 +163,10 @@ def cropped(reading: Reading, crop: int) -> Reading:
 
 
 def scaled(reading: Reading, x: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(reading.x_scaling.apply(x)))
+    """Refused where the training part says nothing about how large values are."""
+    values = reading.x_scaling.apply(x)
+    check_scaled(values, "x")
+    return torch.from_numpy(np.ascontiguousarray(values))
 
 
 def encoded(reading: Reading, y: np.ndarray) -> Tensor:

@@ -20,7 +20,7 @@ class Scaling:
         axes = (0, *range(2, array.ndim))
         mean = array.mean(axis=axes, dtype=np.float64)
         std = array.std(axis=axes, dtype=np.float64)
-        std = np.where(std > 1e-12 * np.maximum(1.0, np.abs(mean)), std, 1.0)
+        std = np.where(std > 1e-12 * np.abs(mean), std, 1.0)  # equal values differ from their mean by rounding alone
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, array: np.ndarray) -> np.ndarray:

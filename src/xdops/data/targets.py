@@ -6,6 +6,9 @@ from xdops.backbones.request import Kind
 from xdops.data.layout import channels_second, spatial_of
 from xdops.errors import XDError
 
+#: Beyond these, whole numbers become others on their way.
+LARGEST_LABEL, LARGEST_FLOAT_LABEL = 2**63 - 1, 2.0**53
+
 
 def column(y: np.ndarray) -> np.ndarray:
     """(N, 1), and MATLAB's (1, N), are (N,)."""
@@ -20,7 +23,7 @@ def guess_kind(y: np.ndarray, x_shape: tuple[int, ...], layout: str) -> Kind:
         return "classification"
     if y.dtype.kind == "f" and _grid_layout(y, x_shape, layout) is not None:
         return "dense"
-    if y.dtype.kind in "fiu" and y.ndim <= 2:
+    if y.dtype.kind in "fiu" and 1 <= y.ndim <= 2:
         return "regression"
     raise XDError(
         f"y of shape {y.shape} and type {y.dtype}, for x of shape {x_shape} read as {layout}",
@@ -52,8 +55,24 @@ def encode_classes(y: np.ndarray, name: str) -> np.ndarray:
     if y.dtype.kind == "f":
         if not np.array_equal(y, np.round(y)):
             raise XDError(f"{name} with fractions, as classes", "whole numbers", "--kind regression, or y.astype(int)")
+        if len(y) and np.abs(y).max() > LARGEST_FLOAT_LABEL:
+            raise XDError(
+                f"{name} with labels up to {np.abs(y).max():g}, as floats, which merges some", "labels up to 2^53", "y.astype(int)"
+            )
         return y.astype(np.int64)
-    return y.astype(str) if y.dtype.kind in "US" else y.astype(np.int64)
+    if y.dtype.kind == "u" and len(y) and int(y.max()) > LARGEST_LABEL:
+        raise XDError(f"{name} with labels up to {y.max()}", f"labels up to {LARGEST_LABEL}", "smaller numbers, or text")
+    return as_text(y, name) if y.dtype.kind in "US" else y.astype(np.int64)
+
+
+def as_text(y: np.ndarray, name: str) -> np.ndarray:
+    """Labels as text; bytes are UTF-8."""
+    try:
+        text = np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y.astype(str)
+        "".join(text.tolist()).encode()
+        return text
+    except UnicodeError as error:
+        raise XDError(f"{name} with labels that are no text ({error})", "UTF-8 text, or numbers", "y.astype(int)") from error
 
 
 def as_vectors(y: np.ndarray, name: str) -> np.ndarray:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from xdops.backbones.request import Kind, Request
+from xdops.data.checks import check_scaled
 from xdops.data.layout import channels_second, check_layout, guess_layout
 from xdops.data.objective import Objective, objective
 from xdops.data.scaling import Scaling
@@ -42,7 +43,9 @@ class Reading:
                 f"{self.request.input_shape}, channels and grid of the training data",
                 "resample, crop or pad to one size",
             )
-        return torch.from_numpy(np.ascontiguousarray(self.x_scaling.apply(placed)))
+        values = self.x_scaling.apply(placed)
+        check_scaled(values, name)
+        return torch.from_numpy(np.ascontiguousarray(values))
 
     def tiles(self) -> Tiles | None:
         """How inputs of any size are predicted by a network for crops."""

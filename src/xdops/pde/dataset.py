@@ -12,7 +12,8 @@ from typing import Any
 from xdops.pde.burgers import BurgersSettings, make_burgers
 from xdops.pde.darcy import DarcySettings, make_darcy
 from xdops.pde.navier_stokes import WORKING_POINTS, NavierStokesSettings, make_navier_stokes
-from xdops.pde.store import Arrays, Progress, fill, read
+from xdops.pde.store import Arrays, Progress, check_store, fill, read
+from xdops.storage.room import check_room_for
 
 FORMAT = 1
 FOLDER_VARIABLE = "XDOPS_DATA"
@@ -25,13 +26,37 @@ class Kind:
     name: str
     make: Callable[[Any, range], tuple[Any, Any]]  # (settings, indices) -> a, u
     chunk: Callable[[Any], int]  # settings -> samples made at once, and made again when interrupted
+    seconds: Callable[[Any], float]  # settings -> about how long a sample takes on one core
+    points: Callable[[Any], int]  # settings -> numbers per sample: what is kept, and
+    working: Callable[[Any], int]  # what is computed with
 
 
+def _burgers_seconds(s: BurgersSettings) -> float:
+    steps = s.steps or 4300 * s.time / s.period  # of amplitudes about 2, on the first grid
+    return 0.02 + 512 * 1.6e-7 * steps + 1e-7 * s.size
+
+
+#: Rates are those of one core of 2024, to a factor of a few.
 KINDS: dict[type, Kind] = {
-    BurgersSettings: Kind("burgers", make_burgers, lambda _: 64),
-    DarcySettings: Kind("darcy", make_darcy, lambda _: 16),
-    NavierStokesSettings: Kind("navier-stokes", make_navier_stokes, lambda s: max(1, WORKING_POINTS // s.solver_size**2)),
-}
+    BurgersSettings: Kind("burgers", make_burgers, lambda _: 64, _burgers_seconds, lambda s: 2 * s.size, lambda s: 4 * s.size),
+    DarcySettings: Kind(
+        "darcy", make_darcy, lambda _: 16,
+        lambda s: 2e-6 * (s.solver_size or s.size) ** 2 * (1 + (s.solver_size or s.size) / 500),
+        lambda s: 2 * s.size**2,
+        lambda s: 20 * (s.solver_size or s.size) ** 2,
+    ),
+    NavierStokesSettings: Kind(
+        "navier-stokes", make_navier_stokes, lambda s: max(1, WORKING_POINTS // s.solver_size**2),
+        lambda s: 2e-7 * s.solver_size**2 * s.time / s.step,
+        lambda s: s.size**2 * (1 + round(s.time / s.record_every)),
+        lambda s: 20 * s.solver_size**2 + s.size**2 * round(s.time / s.record_every),
+    ),
+}  # fmt: skip
+
+
+def estimate(settings: Settings) -> float:
+    """Seconds that making the data will take, to a factor of a few."""
+    return settings.samples * KINDS[type(settings)].seconds(settings)
 
 
 def dataset(settings: Settings, folder: Path, progress: Progress | None = None) -> Arrays:
@@ -43,6 +68,9 @@ def write_dataset(settings: Settings, path: Path, progress: Progress | None = No
     """The same in a file of your choice, .h5 or .npz. A file that holds anything else is refused, never overwritten."""
     kind = KINDS[type(settings)]
     if not path.exists():
+        together = min(settings.samples, kind.chunk(settings))
+        check_room_for(f"{together} samples at once, arrays", (together, kind.working(settings)), 8)
+        check_store(path, 4 * settings.samples * kind.points(settings))
         fill(path, describe(settings), settings.samples, kind.chunk(settings), partial(kind.make, settings), progress)
     return read(path, describe(settings))[1]
 

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from xdops.errors import XDError
 
+#: Of counts and seeds.
+LARGEST = 2**31 - 1
+
 
 def check_positive(name: str, value: float) -> None:
     if not (math.isfinite(value) and value > 0):
@@ -14,8 +17,8 @@ def check_positive(name: str, value: float) -> None:
 
 
 def check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise XDError(f"{name} = {value}", "a whole number of at least 1", f"another {name}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+        raise XDError(f"{name} = {value}", f"a whole number of at least 1, at most {LARGEST:,}", f"another {name}")
 
 
 def check_even(name: str, value: int) -> None:
@@ -27,8 +30,8 @@ def check_even(name: str, value: int) -> None:
 
 
 def check_seed(seed: int) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise XDError(f"seed {seed}", "a whole number, not negative", "seed 0")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST:
+        raise XDError(f"seed {seed}", f"a whole number, not negative, at most {LARGEST:,}", "seed 0")
 
 
 def check_indices(indices: range, samples: int) -> None:

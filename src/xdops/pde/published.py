@@ -9,11 +9,10 @@ MATLAB up to version 7 has its own format; 7.3 is HDF5 with the axes in reverse.
 
 from pathlib import Path
 
-import h5py
 import numpy as np
-import scipy.io
 
 from xdops.errors import XDError
+from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, is_hdf5
 
 NAMES = (("a", "u"), ("coeff", "sol"))
 
@@ -23,10 +22,12 @@ def read_published(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise XDError(f"{path}, which is not a file", "a published .mat file", "check the path")
     try:
-        names, arrays = _read_hdf5(path) if h5py.is_hdf5(path) else _read_matlab(path)
-    except Exception as error:  # foreign files fail in as many ways as there are parsers
+        parser = Parser(path, "mat73" if is_hdf5(path) else "mat")
+        names = parser.names()
+        arrays = [np.ascontiguousarray(parser.read(name), dtype=np.float32) for name in _wanted(names)]
+    except (ParserFailed, ParserRefused) as error:
         raise XDError(
-            f"{path}, which cannot be read ({type(error).__name__}: {error})",
+            f"{path}, which cannot be read ({error})",
             "a whole .mat file",
             "copy it again; a truncated download is the usual cause",
         ) from error
@@ -36,18 +37,6 @@ def read_published(path: Path) -> dict[str, np.ndarray]:
         )
     _check_shapes(path, *arrays)
     return dict(zip(("a", "u"), arrays, strict=True))
-
-
-def _read_hdf5(path: Path) -> tuple[list[str], list[np.ndarray]]:
-    with h5py.File(path, "r") as file:
-        names = [name for name in file if not name.startswith("#")]  # MATLAB keeps its own book-keeping under #refs#
-        return names, [np.ascontiguousarray(np.asarray(file[name], dtype=np.float32).T) for name in _wanted(names)]
-
-
-def _read_matlab(path: Path) -> tuple[list[str], list[np.ndarray]]:
-    names = [name for name, *_ in scipy.io.whosmat(path)]
-    found = scipy.io.loadmat(path, variable_names=_wanted(names))
-    return names, [np.ascontiguousarray(found[name], dtype=np.float32) for name in _wanted(names)]
 
 
 def _wanted(names: list[str]) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ import h5py
 import numpy as np
 
 from xdops.errors import XDError
+from xdops.storage.files import check_target, replacing
+from xdops.storage.foreign import Parser
+from xdops.storage.lock import lock_file
 
 SUFFIXES = (".npz", ".h5")
 
@@ -30,12 +33,11 @@ Make = Callable[[range], tuple[Any, Any]]  # the samples of these indices, a and
 
 def fill(path: Path, description: str, samples: int, chunk: int, make: Make, progress: Progress | None = None) -> None:
     """Make the file, or continue where the last process stopped. A file of another description is never overwritten."""
-    if path.suffix not in SUFFIXES:
-        raise XDError(str(path), f"a file name that ends in {' or '.join(SUFFIXES)}", f"{path.stem or 'data'}.npz")
-    part = path.with_name(path.name + ".part")
+    check_store(path, 0)
+    part = _part(path)
     with _disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path):
+        with lock_file(path, wait=True):
             if path.exists():  # another process may have made it while this one waited
                 return
             done = _count_done(part, description) if part.exists() else 0
@@ -51,6 +53,18 @@ def fill(path: Path, description: str, samples: int, chunk: int, make: Make, pro
             if progress is not None:
                 progress(samples, samples)
             _finish(part, path)
+
+
+def check_store(path: Path, needed: int) -> None:
+    """Refuse, before any work, a file that could not be written, or for whose `needed` bytes there is no room."""
+    if path.suffix not in SUFFIXES:
+        raise XDError(str(path), f"a file name that ends in {' or '.join(SUFFIXES)}", f"{path.stem or 'data'}.npz")
+    both = 2 if path.suffix == ".npz" else 1  # copied when all samples are there
+    check_target(path, 4096 if _part(path).exists() else both * needed)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
 
 
 def read(path: Path, description: str | None = None) -> tuple[str, Arrays]:
@@ -71,7 +85,7 @@ def read(path: Path, description: str | None = None) -> tuple[str, Arrays]:
 
 def _lay_out(part: Path, description: str, samples: int, a_shape: tuple[int, ...], u_shape: tuple[int, ...]) -> None:
     """The whole structure, and all the room that it will need, before anything is in it."""
-    with _renamed(part) as new:
+    with replacing(part) as new:
         with h5py.File(new, "w") as file:
             file.attrs["xdops"] = description
             for name, shape, kind in (("a", a_shape, "<f4"), ("u", u_shape, "<f4"), ("checksum", (), "<u4"), ("done", (), "|u1")):
@@ -104,13 +118,13 @@ def _put(part: Path, indices: range, a: np.ndarray, u: np.ndarray) -> None:
 def _count_done(part: Path, description: str) -> int:
     """How many samples of an interrupted file are done and whole, from the first on."""
     with _foreign_files(part):
-        written, arrays, sums = _open_h5(part)
+        written, arrays = _views(part)
         _same(part, written, description)
         whole = (
-            mark and _checksum(*sample) == total
-            for mark, *sample, total in zip(_view(part, "done"), *arrays.values(), sums, strict=True)
+            mark and _checksum(a, u) == total
+            for mark, a, u, total in zip(*(arrays[name] for name in ("done", "a", "u", "checksum")), strict=True)
         )
-        return next((i for i, good in enumerate(whole) if not good), len(sums))
+        return next((i for i, good in enumerate(whole) if not good), len(arrays["done"]))
 
 
 def _finish(part: Path, path: Path) -> None:
@@ -118,17 +132,26 @@ def _finish(part: Path, path: Path) -> None:
         os.replace(part, path)
         return
     description, arrays, sums = _open_h5(part)
-    with _renamed(path) as new, open(new, "wb") as raw:
+    with replacing(path) as new, open(new, "wb") as raw:
         np.savez(raw, allow_pickle=False, **arrays, checksum=sums, settings=np.array(description))
     part.unlink()
 
 
 def _open_h5(path: Path) -> tuple[str, Arrays, np.ndarray]:
-    with h5py.File(path, "r") as file:
-        written = file.attrs.get("xdops")
-    if written is None:
+    written, arrays = _views(path)
+    return written, {name: arrays[name] for name in ("a", "u")}, arrays["checksum"]
+
+
+def _views(path: Path) -> tuple[str, Arrays]:
+    """Description and all arrays. Who wrote the file is not known yet: a process that may crash says where they lie."""
+    found = Parser(path, "hdf5").layout()
+    kinds = {"a": "<f4", "u": "<f4", "checksum": "<u4", "done": "|u1"}
+    if found["description"] is None or {n: x["dtype"] for n, x in found["arrays"].items()} != kinds:
         raise _unreadable(path, "it was not written by xdops")
-    return written, {name: _view(path, name) for name in ("a", "u")}, _view(path, "checksum")
+    views: Arrays = {name: np.memmap(path, x["dtype"], "c", x["offset"], tuple(x["shape"])) for name, x in found["arrays"].items()}
+    if len({len(view) for view in views.values()}) != 1:
+        raise _unreadable(path, "its arrays differ in length")
+    return found["description"], views
 
 
 def _open_npz(path: Path) -> tuple[str, Arrays, np.ndarray]:
@@ -137,13 +160,11 @@ def _open_npz(path: Path) -> tuple[str, Arrays, np.ndarray]:
     with np.load(path, allow_pickle=False) as file:
         if not {"a", "u", "checksum", "settings"} <= set(file.files):
             raise _unreadable(path, "it was not written by xdops")
-        return str(file["settings"]), {name: file[name] for name in ("a", "u")}, file["checksum"]
-
-
-def _view(path: Path, name: str) -> np.ndarray:
-    with h5py.File(path, "r") as file:
-        item = file[name]
-        return np.memmap(path, item.dtype, "c", item.id.get_offset(), item.shape)
+        written, sums = str(file["settings"]), file["checksum"]
+        arrays = {name: file[name] for name in ("a", "u")}
+    if sums.ndim != 1 or any(x.dtype != "<f4" or x.ndim < 2 or len(x) != len(sums) for x in arrays.values()):
+        raise _unreadable(path, "it was not written by xdops")
+    return written, arrays, sums
 
 
 def _checksum(a: np.ndarray, u: np.ndarray) -> int:
@@ -152,7 +173,8 @@ def _checksum(a: np.ndarray, u: np.ndarray) -> int:
 
 def _same(path: Path, written: str, asked: str) -> None:
     """The file's description against the one that is asked for, difference by difference."""
-    here, there = _flat(json.loads(asked)), _flat(json.loads(written))
+    with _foreign_files(path):
+        here, there = _flat(json.loads(asked)), _flat(json.loads(written))
     names = [name for name in here | there if here.get(name) != there.get(name)]
     if names:
         different = ", ".join(f"{name} {there.get(name)} (asked: {here.get(name)})" for name in names)
@@ -189,40 +211,6 @@ def _foreign_files(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def _renamed(path: Path) -> Iterator[Path]:
-    """A new file that becomes `path` when it is written and on the disk."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        yield new
-        with open(new, "r+b") as raw:
-            os.fsync(raw.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time makes a file; others wait for it. (Where the system has no such locks, do not start two.)"""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    lock = path.with_name(f".{path.name}.lock")
-    while True:
-        with open(lock, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not lock.exists() or not os.path.samestat(os.fstat(file.fileno()), os.stat(lock)):
-                continue  # the one before has removed it
-            try:
-                yield
-            finally:
-                lock.unlink(missing_ok=True)
-            return
 
 
 @contextmanager

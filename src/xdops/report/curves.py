@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from xdops.report.style import INK, colour, quiet
+from xdops.report.style import INK, colour, literal, quiet
 from xdops.report.summary import SpaceSummary, is_share
 from xdops.search import SearchResult
 
@@ -27,7 +27,7 @@ def learning_curves(results: Results) -> Figure:
                 axes.plot(range(1, len(curve) + 1), curve, color=colour(space), linewidth=0.7, alpha=0.35)
             mean = [statistics.fmean(values) for values in zip(*curves, strict=False)]
             axes.plot(epochs[: len(mean)], mean, color=colour(space), linewidth=2, label=space)
-    left.set_title(f"Validation {first.metric}{' (%)' if scale == 100 else ''}", loc="left", color=INK)
+    left.set_title(f"Validation {literal(first.metric)}{' (%)' if scale == 100 else ''}", loc="left", color=INK)
     right.set_title("Training loss (log scale)", loc="left", color=INK)
     right.set_yscale("log")
     if not first.higher_is_better:
@@ -55,7 +55,7 @@ def seed_strip(rows: Sequence[SpaceSummary]) -> Figure:
     quiet(axes)
     axes.grid(axis="x", color="#e5e7eb", linewidth=0.8)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(f"test {rows[0].metric}{' (%)' if scale == 100 else ''}")
+    axes.set_xlabel(f"test {literal(rows[0].metric)}{' (%)' if scale == 100 else ''}")
     return figure
 
 
@@ -76,7 +76,7 @@ def novelty_bars(results: Results) -> Figure | None:
         widths = [values.get(name, 0.0) for name in names]
         bars = axes.barh(at, widths, height * 0.9, color=colour(space), label=space)
         axes.bar_label(bars, fmt="%.3f", padding=3, fontsize=8, color=INK)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [literal(name) for name in names])
     axes.invert_yaxis()
     quiet(axes)
     axes.grid(axis="y", visible=False)

@@ -3,7 +3,6 @@
 The page is written by hand around blocks `<!-- measured NAME -->` ... `<!-- end NAME -->`, which this module fills.
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from xdops.bench.counts import causal_counts, counts
 from xdops.bench.summary import GROWTH_LIMIT, GROWTH_TEXT, TARGETS, Row, geometric_mean, growth
 from xdops.errors import XDError
 from xdops.report.performance_plot import draw
+from xdops.storage.documents import read_json, understood
+from xdops.storage.files import check_target, write_file
 
 #: Measured in training beside the forms.
 NOT_FORMS = ("conv", "auto", "depth 3", "b and C", "frozen", "fno")
@@ -26,31 +27,35 @@ def write_document(layers_json: Path, sweep_json: Path, page: Path) -> list[Path
     run = _read(layers_json, {"machine", "repetitions", "rates", "layers"}, "xdops bench layers --json")
     sweep = _read(sweep_json, {"machine", "repetitions", "lines"}, "xdops bench sweep --json")
     known = {layer.name for layer in layers.LAYERS}
-    if unknown := {row["layer"] for row in run["layers"]} - known:
+    with understood(layers_json, hint="measure again"):
+        unknown = {row["layer"] for row in run["layers"]} - known
+    if unknown:
         raise XDError(
             f"layers {', '.join(sorted(unknown))} in {layers_json}", f"some of {', '.join(sorted(known))}", "measure again"
         )
     if not page.is_file():
         raise XDError(f"--out {page}", "a page with blocks to fill, which exists", "--out docs/performance.md")
-    text = page.read_text()
+    with understood(page, "a page with blocks to fill", "--out docs/performance.md"):
+        text = page.read_text(encoding="utf-8")
     found = {match["name"] for match in BLOCK.finditer(text)}
     if found != set(BLOCKS):
         wanted = ", ".join(f"<!-- measured {name} --> ... <!-- end {name} -->" for name in BLOCKS)
         raise XDError(f"{page} with blocks {', '.join(sorted(found)) or 'none'}", wanted, "add or remove blocks")
     picture = page.with_suffix(".png")
-    page.write_text(BLOCK.sub(lambda m: m[1] + BLOCKS[m["name"]](run, sweep, picture.name).rstrip() + "\n" + m[3], text))
-    draw(sweep["lines"], picture)
+    check_target(picture)
+    with understood(Path(f"{layers_json} or {sweep_json}"), "what `xdops bench` wrote", "measure again"):
+        filled = BLOCK.sub(lambda m: m[1] + BLOCKS[m["name"]](run, sweep, picture.name).rstrip() + "\n" + m[3], text)
+        drawn = draw(sweep["lines"])
+    write_file(page, filled.encode())
+    write_file(picture, drawn)
     return [page, picture]
 
 
 def _read(path: Path, keys: set[str], command: str) -> dict[str, Any]:
     if not path.is_file():
         raise XDError(f"{path}, which is not a file", f"what `{command} {path}` writes", f"run {command} {path}")
-    try:
-        read = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise XDError(f"{path}, which is not JSON ({error})", f"what `{command} {path}` writes", "write it again") from error
-    if not isinstance(read, dict) or not keys <= set(read):
+    read = read_json(path, f"what `{command} {path}` writes", "write it again")
+    if not keys <= set(read):
         raise XDError(f"{path} without {', '.join(sorted(keys))}", f"what `{command} {path}` writes", "write it again")
     return read
 

@@ -1,13 +1,13 @@
 """The picture of docs/performance.md: the ratio to the convolution against size, and against kernel size."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from xdops.report.result_plots import png
 from xdops.report.style import FONT, INK, quiet
 
 #: Colours that people with any colour vision tell apart, by number of dimensions.
@@ -16,7 +16,7 @@ LINES = {1: "#1d4ed8", 2: "#d97706"}
 Point = dict[str, Any]
 
 
-def draw(lines: dict[str, list[Point]], path: Path) -> None:
+def draw(lines: dict[str, list[Point]]) -> bytes:
     with rc_context(FONT):
         figure = Figure(figsize=(11, 4.4), layout="constrained")
         by_size, by_kernel = figure.subplots(1, 2)
@@ -29,7 +29,7 @@ def draw(lines: dict[str, list[Point]], path: Path) -> None:
             _line(by_kernel, lines[name], "kernel")
         taps = sorted({p["kernel"] for name in ("kernel 1d", "kernel 2d") for p in lines[name]})
         _finish(by_kernel, "against kernel size", "kernel size k (k taps in 1d, k x k in 2d)", taps)
-        figure.savefig(path, dpi=150, metadata={"Software": None})
+        return png(figure)
 
 
 def _line(axes: Axes, points: Sequence[Point], key: str) -> None:

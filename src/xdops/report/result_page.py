@@ -1,10 +1,12 @@
 """docs/results.md and its figures, made from results/ alone."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from xdops.errors import XDError
 from xdops.report.paired import paired_rows
 from xdops.report.paper_state import paper_state
 from xdops.report.result_plots import png, result_figure
@@ -22,8 +24,10 @@ from xdops.report.rows import (
     show,
 )
 from xdops.reproduce.reproduction import duration
-from xdops.storage.files import disk_error, write_file
+from xdops.storage.documents import understood
+from xdops.storage.files import check_target, make_folder, write_file
 
+PAGE = "results.md"
 INTRODUCTION = """# Results
 
 The paper's tables and figures, run here, beside the paper's own numbers. Each section names the command that made it; `xdops
@@ -34,20 +38,29 @@ reproduce --render` writes this page from the files in `results/`, which also ho
 def write_page(results: Path, docs: Path) -> Path:
     """Write the page and a figure per table; returns the page's path."""
     found = read_results(results)
-    try:
-        (docs / "figures").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise disk_error(docs, 0, error) from error
-    parts = [INTRODUCTION, overview(found)]
+    parts, pictures = [INTRODUCTION, overview(found)], {}
     for table in found:
-        picture = f"figures/{table['table']}-{table['scale']}.png"
-        figure = result_figure(table)
-        if figure is not None:
-            write_file(docs / picture, png(figure))
-        more = sorted((docs / "figures").glob(f"{table['table']}-{table['scale']}-*.png"))
-        parts.append(section(table, None if figure is None else picture, [f"figures/{path.name}" for path in more]))
-    write_file(docs / "results.md", "\n".join(parts).encode())
-    return docs / "results.md"
+        name = f"{table['table']}-{table['scale']}"
+        with understood(results / f"{name}.json", "a file that `xdops reproduce` wrote", "delete it"):
+            figure = result_figure(table)
+            if figure is not None:
+                pictures[f"figures/{name}.png"] = png(figure)
+            more = sorted((docs / "figures").glob(f"{name}-*.png"))
+            parts.append(section(table, None if figure is None else f"figures/{name}.png", [f"figures/{p.name}" for p in more]))
+    make_folder(docs / "figures")
+    for place, data in pictures.items():
+        write_file(docs / place, data)
+    write_file(docs / PAGE, "\n".join(parts).encode(errors="replace"))
+    return docs / PAGE
+
+
+def check_page(docs: Path) -> None:
+    """Refuse, before any work, a folder that the page cannot be written to, or that has a page of somebody else's."""
+    page = docs / PAGE
+    check_target(page, 1 << 20)
+    check_target(docs / "figures" / "any.png")
+    if page.exists() and not page.read_bytes().startswith(INTRODUCTION.split("\n", 1)[0].encode()):
+        raise XDError(f"--docs {docs}, whose {PAGE} was not written by xdops", "another folder", "--docs somewhere/else")
 
 
 def overview(found: Sequence[Results]) -> str:
@@ -57,22 +70,37 @@ def overview(found: Sequence[Results]) -> str:
 def section(table: Results, picture: str | None, more: Sequence[str] = ()) -> str:
     """more: pictures of what was found, which the runs themselves were needed for."""
     parts = [
-        f"## {table['title']}, {table['scale']} scale\n",
-        f"In the paper: {table['where']}.\n",
-        table["note"] + "\n" if table["note"] else "",
-        f"```\n{table['command']}\n```\n",
-        f"![{table['title']}]({picture})\n" if picture else "",
+        f"## {plain(table['title'])}, {table['scale']} scale\n",
+        f"In the paper: {plain(table['where'])}.\n",
+        plain(table["note"]) + "\n" if table["note"] else "",
+        code_block(table["command"]),
+        f"![{plain(table['title'])}]({picture})\n" if picture else "",
         figures_table(table),
         f"{caption(table)[:1].upper()}{caption(table)[1:]}."
         + ("\n" if table["lower_is_better"] is None else " The best of a setting is bold.\n"),
         paired_table(table),
         details_table(table),
         diverged(table),
-        "\n".join(f"![{table['title']}]({path})\n" for path in more),
+        "\n".join(f"![{plain(table['title'])}]({path})\n" for path in more),
         settings_list(table),
         "".join(f"Run on: {machine(m)}.\n" for m in table["machines"]),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def plain(text: str) -> str:
+    """Text as it stands in Markdown: one line, no tags, links, emphasis or headings of its own. Code in `backticks` stays."""
+    line = " ".join(text.split())
+    parts = line.split("`") if line.count("`") % 2 == 0 else [line.replace("`", "'")]
+    for i in range(0, len(parts), 2):
+        parts[i] = re.sub(r"([\\\[\]<>*_#|])", r"\\\1", parts[i])
+    return "`".join(parts)
+
+
+def code_block(text: str) -> str:
+    """Fenced by more backticks than it holds."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}\n"
 
 
 def figures_table(table: Results) -> str:

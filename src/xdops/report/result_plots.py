@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 
 from xdops.report.paired import Pair, pairs
 from xdops.report.rows import Line, Results, setting
-from xdops.report.style import COLOURS, FONT, INK, OTHER, quiet
+from xdops.report.style import COLOURS, FONT, INK, OTHER, literal, quiet
 from xdops.reproduce.collect import matches
 
 #: Networks as they are, and networks searched over, each from its own shelf: greys and greens against blues and violets.
@@ -48,7 +48,7 @@ def result_figure(results: Results) -> Figure | None:
         colours = method_colours([line["method"] for line in results["rows"]])
         for axes, (spec, lines) in zip(grid, panels, strict=False):
             quiet(axes)
-            axes.set_title(spec["title"], loc="left", color=INK, fontsize=10)
+            axes.set_title(literal(spec["title"]), loc="left", color=INK, fontsize=10)
             DRAW[spec["kind"]](axes, spec, lines, colours, 100 if results["percent"] else 1)
         for axes, pair in zip(grid[len(panels) :], paired, strict=False):
             quiet(axes)
@@ -90,15 +90,15 @@ def line_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours:
     if spec["log_x"] and numeric:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks([place[x] for x in ticks], [f"{x:g}" if numeric else x for x in ticks])
+    axes.set_xticks([place[x] for x in ticks], [f"{x:g}" if numeric else literal(x) for x in ticks])
     if spec["log_y"]:
         _log_y(axes)
     else:
         axes.set_ylim(bottom=0)
     axes.margins(x=0.08)
-    axes.set_xlabel(spec["x"])
-    axes.set_ylabel(lines[0]["metric"] + (" (%)" if scale == 100 else ""))
-    handles = [Line2D([], [], color=colours[m], marker="o", markersize=5, linewidth=2, label=m) for m in methods]
+    axes.set_xlabel(literal(spec["x"]))
+    axes.set_ylabel(literal(lines[0]["metric"]) + (" (%)" if scale == 100 else ""))
+    handles = [Line2D([], [], color=colours[m], marker="o", markersize=5, linewidth=2, label=literal(m)) for m in methods]
     if any(line["paper"] is not None for line in lines):
         style = {"linestyle": "--", "marker": "o", "markerfacecolor": "white", "markersize": 5, "linewidth": 1.1}
         handles.append(Line2D([], [], color=INK, label="the paper's", **style))  # type: ignore[arg-type]
@@ -127,8 +127,8 @@ def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colour
     _log_y(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch")
-    axes.set_ylabel(drawn[0]["metric"] + (" (%)" if scale == 100 else ""))
-    handles = [Line2D([], [], color=colours[line["method"]], linewidth=2, label=line["method"]) for line in drawn]
+    axes.set_ylabel(literal(drawn[0]["metric"]) + (" (%)" if scale == 100 else ""))
+    handles = [Line2D([], [], color=colours[line["method"]], linewidth=2, label=literal(line["method"])) for line in drawn]
     handles += [Line2D([], [], color=INK, label="test"), Line2D([], [], color=INK, linestyle=":", label="training loss")]
     _legend(axes, handles)
 
@@ -142,7 +142,7 @@ def novelty_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colou
         curve = line["curves"]["novelty"]
         axes.plot([0, *curve["epoch"]], [0, *curve["value"]], color=shades[i], linewidth=2)
         own = ", ".join(str(v) for k, v in line["setting"].items() if k not in spec["where"])
-        handles.append(Line2D([], [], color=shades[i], linewidth=2, label=f"{line['method']}, {own}"))
+        handles.append(Line2D([], [], color=shades[i], linewidth=2, label=literal(f"{line['method']}, {own}")))
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch")

@@ -1,6 +1,6 @@
 """Results of reproduced tables, read back from results/TABLE-SCALE.json, and shown beside the paper's for the terminal."""
 
-import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from xdops.errors import XDError
 from xdops.reproduce.tables import SCALES, TABLES
+from xdops.storage.documents import read_json, understood
 
 Results = dict[str, Any]  # of one table at one scale, as `xdops.reproduce.collect` writes it
 Line = dict[str, Any]  # one of its rows
@@ -17,18 +18,32 @@ Line = dict[str, Any]  # one of its rows
 
 def read_results(folder: Path) -> list[Results]:
     """Every table's results in the folder, in the order of TABLES."""
+    if folder.exists() and not folder.is_dir():
+        raise XDError(f"--results {folder}, which is not a folder", "the folder of TABLE-SCALE.json", "--results results")
     found = []
     for path in sorted(folder.glob("*.json")):
-        try:
-            results = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise XDError(f"{path}, which cannot be read ({error})", "a file that `xdops reproduce` wrote", "delete it") from error
-        if isinstance(results, dict) and results.get("format") == 1 and "table" in results:
-            found.append(results)
+        results = read_json(path, "a file that `xdops reproduce` wrote", "delete it")
+        if results.get("format") == 1 and "table" in results:
+            with understood(path, "a file that `xdops reproduce` wrote", "delete it"):
+                found.append(_checked(results))
     names = list(TABLES)
     return sorted(
         found, key=lambda r: (names.index(r["table"]) if r["table"] in names else len(names), r["table"], SCALES.index(r["scale"]))
     )
+
+
+def _checked(results: Results) -> Results:
+    """What pages are made from, every kind of entry looked at once; a table's name becomes part of file names."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", results["table"]) or results["scale"] not in SCALES:
+        raise ValueError(f"a table named {results['table']!r} at scale {results['scale']!r}")
+    for name in ("title", "where", "note", "command", "metric"):
+        if not isinstance(results[name], str):
+            raise TypeError(f"{name} is no text")
+    if not isinstance(results["machines"], list) or not isinstance(results["figures"], list):
+        raise TypeError("machines and figures are no lists")
+    terminal_table(results)
+    progress(results)
+    return results
 
 
 def show(value: float | None, percent: bool = False) -> str:

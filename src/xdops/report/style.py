@@ -2,6 +2,7 @@
 
 import base64
 import io
+from html import escape
 from typing import Any
 
 from matplotlib import rc_context
@@ -17,6 +18,11 @@ FONT: dict[Any, Any] = {"font.family": "sans-serif", "font.size": 10, "svg.fontt
 
 def colour(space: str) -> str:
     return COLOURS.get(space, OTHER)
+
+
+def literal(text: object) -> str:
+    """Text in a figure as it stands: a dollar sign begins no formula."""
+    return str(text).replace("$", r"\$")
 
 
 def quiet(axes: Axes) -> None:
@@ -36,4 +42,4 @@ def embed(figure: Figure, kind: str, alt: str) -> str:
         figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
     mime = {"svg": "image/svg+xml", "png": "image/png"}[kind]
     data = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="{alt}" src="data:{mime};base64,{data}">'
+    return f'<img alt="{escape(alt)}" src="data:{mime};base64,{data}">'

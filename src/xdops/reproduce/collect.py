@@ -8,7 +8,7 @@ from typing import Any
 
 from xdops.reproduce.runs import Outcome, finished_seeds, read_outcome
 from xdops.reproduce.table import CurvesFigure, Row, Table
-from xdops.storage.files import disk_error, write_file
+from xdops.storage.files import make_folder, write_file
 
 #: Points of a stored curve, and their digits: enough for a picture.
 POINTS, DIGITS = 200, 4
@@ -21,10 +21,7 @@ def results_path(results: Path, table: str, scale: str) -> Path:
 def write_results(table: Table, scale: str, rows: Sequence[Row], home: Path, results: Path, command: str) -> dict[str, Any]:
     """Read every finished run and replace the table's results."""
     collected = collect(table, scale, rows, home, command)
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise disk_error(results, 0, error) from error
+    make_folder(results)
     write_file(results_path(results, table.name, scale), to_json(collected).encode())
     return collected
 

@@ -8,6 +8,7 @@ may share a table: each run is locked by whoever runs it.
 """
 
 import dataclasses
+import glob
 import json
 import statistics
 import time
@@ -18,25 +19,26 @@ from pathlib import Path
 from typing import Any
 
 from xdops.errors import XDError
-from xdops.experiments.folder import differences, read_json
 from xdops.reproduce.collect import write_results
 from xdops.reproduce.runs import (
     ANOTHER,
-    DIVERGED,
-    MEASURED,
     finished_seeds,
     is_finished,
     judge_run,
     read_outcome,
     run_folder,
+    write_diverged,
     write_machine,
+    write_measured,
 )
 from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, slug
 from xdops.search import Diverged, Progress, search
 from xdops.search.distributed import under_torchrun
-from xdops.storage.files import disk_error, write_json
+from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
+from xdops.storage.files import check_room, make_folder
 from xdops.storage.lock import Held, lock
 
+ROW = "row.json"
 Report = Callable[[str], None]
 
 
@@ -70,13 +72,13 @@ class Reproduction:
         for i, (row, seed) in enumerate(runs):
             folder = self._folder(row, seed)
             try:
-                with lock(folder / "lock"):
+                with lock(folder):
                     if not is_finished(folder):  # another process may have finished it meanwhile
                         left = self._time_left(rows, runs[i:])
                         tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}" + (f"; about {left} left in all" if left else ""))
                         self._run_one(row, seed, folder, progress, tell)
             except Held as held:
-                tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}: left to process {held.by}, which is running it")
+                tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}: left to {held.by} which is running it")
                 continue
             self.collect(rows)
         return self.collect(rows)
@@ -94,7 +96,7 @@ class Reproduction:
         for row in rows:
             for seed in finished_seeds(self.home, row):
                 judge_run(self.home, row, seed)
-        with lock(self.home / "results.lock", wait=True):
+        with lock(self.home, wait=True):
             return write_results(self.table, self.context.scale, rows, self.home, self.results, self.command)
 
     def _folder(self, row: Row, seed: int) -> Path:
@@ -102,25 +104,28 @@ class Reproduction:
 
     def _claim(self, rows: Sequence[Row], tell: Report) -> None:
         """Make the rows' folders; say which rows have runs of other settings, which are kept and not used."""
+        check_room(self.home, 1 << 20)
+        check_room(self.results, 1 << 20)
         for row in rows:
             folder = self.home / row.folder
-            facts = {"method": row.method, "setting": dict(row.setting), "settings": dict(row.settings)}
-            if not (folder / "row.json").exists():
-                for other in sorted(self.home.glob(f"{row.slug}-????????/row.json")):
-                    changed = differences(read_json(other, ANOTHER)["settings"], json.loads(json.dumps(facts["settings"])))
-                    tell(f"{row.label}: other settings than in {other.parent} ({'; '.join(changed[:4])}), which is left as it is")
-                try:
-                    folder.mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise disk_error(folder, 0, error) from error
-                write_json(folder / "row.json", facts)
+            settings = json.loads(json.dumps(row.settings))
+            facts = {"method": row.method, "setting": dict(row.setting), "settings": settings}
+            if (folder / ROW).exists():
+                read_sealed(folder / ROW, "row", digest(settings), ANOTHER)
+                continue
+            for other in sorted(self.home.glob(f"{glob.escape(row.slug)}-????????/{ROW}")):
+                with understood(other, hint=ANOTHER):
+                    changed = named_differences(read_sealed(other, "row", hint=ANOTHER)["settings"], settings, most=4)
+                tell(f"{row.label}: other settings than in {other.parent} ({changed}), which is left as it is")
+            make_folder(folder)
+            write_sealed(folder / ROW, "row", digest(settings), facts)
 
     def _run_one(self, row: Row, seed: int, folder: Path, progress: Callable[[], Progress | None], tell: Report) -> None:
-        write_machine(folder)
+        write_machine(folder, row, seed)
         started = time.monotonic()
         if isinstance(row, MeasuredRow):
             values = {name: float(value) for name, value in row.measure(seed).items()}
-            write_json(folder / MEASURED, {"values": values, "seconds": time.monotonic() - started})
+            write_measured(folder, row, seed, values, time.monotonic() - started)
             return
         assert isinstance(row, SearchRow)
         prepared = row.prepare(seed)
@@ -136,7 +141,7 @@ class Reproduction:
                 progress=progress(),
             )
         except Diverged as error:
-            write_json(folder / DIVERGED, {"message": error.given, "seconds": time.monotonic() - started})
+            write_diverged(folder, row, seed, error.given, time.monotonic() - started)
             tell(f"{row.label}, seed {seed} diverged: {error}")
 
     def _time_left(self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]]) -> str:

@@ -1,24 +1,29 @@
 """What the folder of one (row, seed) holds, and what it says when it is finished.
 
-lock, machine.json   who runs it, and where
+machine.json         where it is run
 result.json          of a search, with all that `search` keeps beside it
 measured.json        of a measurement
 judged.json          more about what a search has trained, where the row asks for it
 diverged.json        the message of a search whose numbers blew up
+
+Each but the search's own is sealed with the digest of the row's settings and the seed.
 """
 
+import json
+import re
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xdops.experiments.folder import read_json
 from xdops.measuring.machine import machine_facts
 from xdops.reproduce.table import Row, SearchRow
 from xdops.search import SearchResult
-from xdops.storage.files import write_json
+from xdops.search.folder import RESULT as SEARCHED
+from xdops.search.folder import read_result
+from xdops.storage.documents import digest, read_sealed, understood, write_sealed
 
-MACHINE, SEARCHED, MEASURED, JUDGED, DIVERGED = "machine.json", "result.json", "measured.json", "judged.json", "diverged.json"
+MACHINE, MEASURED, JUDGED, DIVERGED = "machine.json", "measured.json", "judged.json", "diverged.json"
 ANOTHER = "another --out"
 
 
@@ -46,26 +51,44 @@ def is_finished(folder: Path) -> bool:
 
 def finished_seeds(home: Path, row: Row) -> list[int]:
     """Every seed of the row that is finished, asked for or not."""
-    folders = (home / row.folder).glob("seed*")
-    return sorted(int(folder.name.removeprefix("seed")) for folder in folders if is_finished(folder))
+    names = ((folder, re.fullmatch(r"seed(\d+)", folder.name)) for folder in (home / row.folder).glob("seed*"))
+    return sorted(int(match[1]) for folder, match in names if match and is_finished(folder))
 
 
 def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
     """metric: the table's name for what a search reports."""
     folder = run_folder(home, row, seed)
-    machine = read_json(folder / MACHINE, ANOTHER)
+    machine = read_sealed(folder / MACHINE, "machine", run_of(row, seed), ANOTHER)
     if (folder / DIVERGED).exists():
-        found = read_json(folder / DIVERGED, ANOTHER)
-        return Outcome(seed, {}, found["seconds"], diverged=found["message"], machine=machine)
+        found = read_sealed(folder / DIVERGED, "divergence", run_of(row, seed), ANOTHER)
+        with understood(folder / DIVERGED):
+            return Outcome(seed, {}, float(found["seconds"]), diverged=str(found["message"]), machine=machine)
     if isinstance(row, SearchRow):
-        result = SearchResult.from_dict(read_json(folder / SEARCHED, ANOTHER))
+        result = read_result(folder)
         values = {"last": result.test_at_last, "best": result.test_at_best, "novelty": result.history[-1].novelty}
         seconds = sum(r.seconds for r in result.history)
-        more = read_json(folder / JUDGED, ANOTHER) if (folder / JUDGED).exists() else {"values": {}, "examples": {}}
-        found = {metric: values[row.report]} | more["values"]
-        return Outcome(seed, found, seconds, None, _facts(result), _curves(result), machine, more["examples"])
-    found = read_json(folder / MEASURED, ANOTHER)
-    return Outcome(seed, found["values"], found["seconds"], machine=machine)
+        more: dict[str, Any] = {"values": {}, "examples": {}}
+        if (folder / JUDGED).exists():
+            more = read_sealed(folder / JUDGED, "judgement", run_of(row, seed), ANOTHER)
+        with understood(folder / JUDGED):
+            judged = {metric: values[row.report]} | more["values"]
+            return Outcome(seed, judged, seconds, None, _facts(result), _curves(result), machine, more["examples"])
+    found = read_sealed(folder / MEASURED, "measurement", run_of(row, seed), ANOTHER)
+    with understood(folder / MEASURED):
+        return Outcome(seed, {k: float(v) for k, v in found["values"].items()}, float(found["seconds"]), machine=machine)
+
+
+def run_of(row: Row, seed: int) -> str:
+    """What the files of a run of the row carry."""
+    return digest([json.loads(json.dumps(row.settings)), row.label, seed])
+
+
+def write_measured(folder: Path, row: Row, seed: int, values: dict[str, float], seconds: float) -> None:
+    write_sealed(folder / MEASURED, "measurement", run_of(row, seed), {"values": values, "seconds": seconds})
+
+
+def write_diverged(folder: Path, row: Row, seed: int, message: str, seconds: float) -> None:
+    write_sealed(folder / DIVERGED, "divergence", run_of(row, seed), {"message": message, "seconds": seconds})
 
 
 def judge_run(home: Path, row: Row, seed: int) -> None:
@@ -73,7 +96,8 @@ def judge_run(home: Path, row: Row, seed: int) -> None:
     folder = run_folder(home, row, seed)
     if isinstance(row, SearchRow) and row.judge is not None and not any((folder / n).exists() for n in (JUDGED, DIVERGED)):
         judged = row.judge(folder, seed)
-        write_json(folder / JUDGED, {"values": dict(judged.values), "examples": dict(judged.examples)})
+        content = {"values": dict(judged.values), "examples": dict(judged.examples)}
+        write_sealed(folder / JUDGED, "judgement", run_of(row, seed), content)
 
 
 def _facts(result: SearchResult) -> dict[str, float]:
@@ -94,6 +118,6 @@ def _curves(result: SearchResult) -> dict[str, list[float]]:
     }
 
 
-def write_machine(folder: Path) -> None:
+def write_machine(folder: Path, row: Row, seed: int) -> None:
     """Where the run is made; times mean nothing without it."""
-    write_json(folder / MACHINE, machine_facts())
+    write_sealed(folder / MACHINE, "machine", run_of(row, seed), machine_facts())

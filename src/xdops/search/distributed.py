@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies import DDPStrategy
 from torch import Tensor, nn
+from torch.multiprocessing import ProcessExitedException
 from torch.nn.parallel import DistributedDataParallel
 
 from xdops.errors import XDError
@@ -78,7 +79,14 @@ def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *ar
     if fabric.world_size > 1 and not under_torchrun():
         check_sendable(network, *arguments)
     start: Callable[..., Any] = _unpack
-    return fabric.launch(start, network, _Parcel(function, arguments))
+    try:
+        return fabric.launch(start, network, _Parcel(function, arguments))
+    except ProcessExitedException as error:
+        raise XDError(
+            f"a process of the run that ended before it was done ({error})",
+            "processes that live as long as the run",
+            "look for what killed it (memory is the usual cause), then --resume (resume=True)",
+        ) from error
 
 
 def check_sendable(*arguments: Any) -> None:

@@ -62,7 +62,7 @@ class RichProgress:
     """A bar with the step's loss and the last metric, and one line per finished epoch above it."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console()
+        self._console = console or Console(markup=False, emoji=False)
         self._bar: Bar | None = None
 
     def start(self, epochs: int, steps: int, metric: str, epoch: int) -> None:

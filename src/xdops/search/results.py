@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from xdops.errors import XDError
+from xdops.storage.documents import SEAL
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class SearchResult:
     novelty: dict[str, float]  # per layer, at the best epoch
     history: tuple[EpochRecord, ...]
     best_checkpoint: str  # path of its safetensors, relative to the run's folder
+    best_sha256: str  # of that file
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"history": [r.to_dict() for r in self.history]}
@@ -49,7 +51,8 @@ class SearchResult:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "SearchResult":
         """The result that `to_dict` wrote."""
-        return cls(**data | {"history": tuple(EpochRecord(**r) for r in data["history"])})
+        own = {k: v for k, v in data.items() if k != SEAL}
+        return cls(**own | {"history": tuple(EpochRecord(**r) for r in data["history"])})
 
 
 class Interrupted(Exception):

@@ -3,6 +3,7 @@
 import json
 import statistics
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,20 @@ from torch import nn
 from xdops.convert import novelty
 from xdops.errors import XDError
 from xdops.search.batches import step_count
-from xdops.search.checkpoint import best_name, load_weights, newest, save_checkpoint, save_generation
+from xdops.search.checkpoint import (
+    best_name,
+    load_checkpoint,
+    load_weights,
+    newest,
+    of_run,
+    save_checkpoint,
+    save_generation,
+)
 from xdops.search.distributed import launch, make_fabric, total, under_torchrun
-from xdops.search.identity import check_folder, identify
+from xdops.search.folder import CHECKPOINTS, check_folder, write_identity, write_result
+from xdops.search.identity import identify
 from xdops.search.loop import Loop
-from xdops.search.packing import pack_network
+from xdops.search.packing import load_network, pack_network
 from xdops.search.problem import Problem
 from xdops.search.progress import Progress, Silent, suitable_progress
 from xdops.search.records import Records
@@ -24,7 +34,9 @@ from xdops.search.results import Diverged, Interrupted, SearchResult
 from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
 from xdops.search.signals import StopRequest, stop_on_signals
-from xdops.storage.files import disk_error, write_json
+from xdops.storage.documents import digest
+from xdops.storage.files import make_folder
+from xdops.storage.lock import lock
 
 
 def search(
@@ -47,13 +59,21 @@ def search(
     out = Path(out)
     fabric = make_fabric(settings)
     arguments = (problem, settings, out, resume, describe, progress)
-    if fabric.world_size == 1 or under_torchrun():
+    if under_torchrun():
+        return launch(fabric, _search_here, network, *arguments)
+    with lock(out):
+        return _search_alone(fabric, network, arguments)
+
+
+def _search_alone(fabric: Fabric, network: nn.Module, arguments: tuple[Any, ...]) -> SearchResult:
+    """With the folder to ourselves, in this process or in processes of our own."""
+    if fabric.world_size == 1:
         return launch(fabric, _search_here, network, *arguments)
     with stop_on_signals(announce=False, forward=True):
         kind, *details = launch(fabric, _search_in_child, network, *arguments)
     if kind != "done":
         raise _ENDINGS[kind](*details)
-    load_weights(out, network)
+    load_weights(arguments[2], network)
     return SearchResult.from_dict(json.loads(details[0]))
 
 
@@ -82,9 +102,9 @@ def _search_here(
     shown = (progress or suitable_progress()) if fabric.is_global_zero else Silent()
     with reproducible(), stop_on_signals(announce=fabric.is_global_zero) as stop:
         loop = Loop(fabric, network, problem, settings)
-        run = _Run(loop, out, shown)
+        run = _Run(loop, out, identify(network, problem, settings, describe), shown)
         try:
-            run.open(identify(network, problem, settings, describe), resume)
+            run.open(resume)
             run.train(stop)
             result = run.conclude()
             run.stop_if_asked(stop)
@@ -99,15 +119,17 @@ def _search_here(
 class _Run:
     """A loop and its folder. Only the first process writes; the others hear whether it could."""
 
-    def __init__(self, loop: Loop, out: Path, progress: Progress) -> None:
-        self.loop, self.out, self.progress = loop, out, progress
-        self.folder = out / "checkpoints"
+    def __init__(self, loop: Loop, out: Path, identity: dict[str, Any], progress: Progress) -> None:
+        self.loop, self.out, self.identity, self.progress = loop, out, identity, progress
+        self.digest = digest(identity)
+        self.folder = out / CHECKPOINTS
         self.records: Records | None = None
+        self.held = ExitStack()
 
-    def open(self, identity: dict[str, Any], resume: bool) -> None:
+    def open(self, resume: bool) -> None:
         """Take the folder, and continue from its newest checkpoint if there is one."""
-        self._first(lambda: self._take(identity, resume))
-        checkpoint = newest(self.folder)
+        self._first(lambda: self._take(resume))
+        checkpoint = newest(self.folder, self.digest)
         if checkpoint is None:
             self.save()  # so that there is a last good state from the first step on
         else:
@@ -117,14 +139,12 @@ class _Run:
         steps = step_count(len(self.loop.problem.train), settings)
         self.progress.start(settings.epochs, steps, self.loop.problem.metric.name, position.epoch)
 
-    def _take(self, identity: dict[str, Any], resume: bool) -> None:
-        if check_folder(self.out, identity, resume):
-            return
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise disk_error(self.out, 0, error) from error
-        write_json(self.out / "run.json", identity)
+    def _take(self, resume: bool) -> None:
+        if under_torchrun():
+            self.held.enter_context(lock(self.out))
+        if not check_folder(self.out, self.identity, resume):
+            make_folder(self.out)
+            write_identity(self.out, self.identity)
 
     def _open_records(self) -> None:
         self.records = Records(self.out, self.loop.position.history)
@@ -162,8 +182,8 @@ class _Run:
         if best:
             tensors, extra = pack_network(self.loop.network)
             facts = {"extra": extra, "best": self.loop.position.best, "record": self.loop.position.history[-1].to_dict()}
-            save_checkpoint(self.folder, best_name(self.loop.position.epoch), tensors, facts)
-        save_generation(self.folder, self.loop.tensors(), self.loop.facts())
+            save_checkpoint(self.folder, best_name(self.loop.position.epoch), tensors, facts, self.digest)
+        save_generation(self.folder, self.loop.tensors(), self.loop.facts(), self.digest)
 
     def _log(self) -> None:
         assert self.records is not None
@@ -176,8 +196,9 @@ class _Run:
         test = loop.problem.test
         _, at_last = loop.evaluate(test, "test")
         at_best = at_last
+        best = of_run(load_checkpoint(self.folder / f"{best_name(position.best)}.json"), self.digest)
         if position.best != position.epoch:
-            load_weights(self.folder / f"{best_name(position.best)}.json", loop.network)
+            load_network(loop.network, best.tensors, best.facts["extra"])
             _, at_best = loop.evaluate(test, "test")
         result = SearchResult(
             metric=loop.problem.metric.name,
@@ -192,15 +213,17 @@ class _Run:
             architecture=sum(p.numel() for p in loop.parameters.architecture),
             novelty={name: float(value) for name, value in novelty(loop.network).items()},
             history=tuple(position.history),
-            best_checkpoint=f"checkpoints/{best_name(position.best)}.safetensors",
+            best_checkpoint=f"{CHECKPOINTS}/{best_name(position.best)}.safetensors",
+            best_sha256=best.sha256,
         )
-        self._first(lambda: write_json(self.out / "result.json", result.to_dict()))
+        self._first(lambda: write_result(self.out, self.identity, result))
         return result
 
     def close(self) -> None:
-        if self.records is not None:
-            self.records.close()
-        self.progress.finish()
+        with self.held:
+            if self.records is not None:
+                self.records.close()
+            self.progress.finish()
 
     def _first(self, action: Callable[[], None]) -> None:
         """Do it on the first process; if it fails there, every process raises the same error and none waits for another."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -29,6 +30,8 @@ class OptimizerSettings:
     def __post_init__(self) -> None:
         _one_of("optimizer", self.name, OptimizerName)
         _at_least("lr", self.lr, 0)
+        if self.lr == 0:
+            raise XDError("lr=0, which learns nothing", "a step size above 0", "lr=1e-3, or warmup to freeze the architecture")
         _at_least("momentum", self.momentum, 0)
         _at_least("weight_decay", self.weight_decay, 0)
         _at_least("eps", self.eps, 0)
@@ -105,11 +108,17 @@ class SearchSettings:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulate", "processes"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("seed", "warmup", "cooldown"):
+        for name in ("warmup", "cooldown"):
             _at_least(name, getattr(self, name), 0)
+        for name in ("epochs", "batch_size", "accumulate", "warmup", "cooldown"):
+            _at_most(name, getattr(self, name), _LARGEST)
+        check_seed(self.seed)
+        most = 4 * (os.cpu_count() or 1)
+        if self.processes > most:
+            raise XDError(f"processes={self.processes}", f"at most {most}, four per core of this machine", "processes=1")
         if self.eval_batch_size is not None:
             _at_least("eval_batch_size", self.eval_batch_size, 1)
-        if self.clip is not None and not self.clip > 0:
+        if self.clip is not None and not 0 < self.clip < math.inf:
             raise XDError(f"clip={self.clip}", "a positive norm, or None", "clip=1.0")
         _one_of("precision", self.precision, Precision)
         _one_of("accelerator", self.accelerator, Accelerator)
@@ -157,6 +166,21 @@ def _at_least(name: str, value: float, least: float) -> None:
 
 
 _WHOLE = {"epochs", "batch_size", "accumulate", "processes", "seed", "warmup", "cooldown", "eval_batch_size", "patience", "after"}
+
+
+def check_seed(seed: int) -> None:
+    """What random generators take."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST:
+        raise XDError(f"seed {seed}", f"a whole number from 0 to {_LARGEST:,}", "seed 0")
+
+
+def _at_most(name: str, value: float, most: float) -> None:
+    if value > most:
+        raise XDError(f"{name}={value!r}", f"at most {most:,}", f"{name}=1")
+
+
+#: Of counts and seeds: what fits into 32 bits, wherever it is handed on to.
+_LARGEST = 2**31 - 1
 
 
 def _one_of(what: str, value: str, names: Any) -> None:

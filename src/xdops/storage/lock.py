@@ -1,44 +1,105 @@
-"""A file that one process holds at a time. The system lets go of it however that process ends: no lock is ever stale."""
+"""One lock for every kind of run folder. The system lets go of it however its process ends: no lock is ever stale.
 
+`.lock` is held by filelock; `.lock.holder` says who holds it. Both go when the holder is done.
+"""
+
+import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
 
-if os.name == "nt":
-    import msvcrt
+from filelock import FileLock, Timeout
 
-    def _hold(file: BinaryIO, wait: bool) -> None:
-        file.seek(1 << 20)  # beyond the text, which others may read
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        file.seek(0)
-else:
-    import fcntl
+from xdops.errors import XDError
+from xdops.storage.files import disk_error, make_folder, sweep, this_host
 
-    def _hold(file: BinaryIO, wait: bool) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+LOCK, HOLDER = ".lock", ".lock.holder"
 
 
-class Held(Exception):
-    """Another process holds it."""
+class Held(XDError):
+    """Another process holds the folder."""
 
-    def __init__(self, by: str) -> None:
-        super().__init__(f"held by process {by}")
-        self.by = by
+    def __init__(self, folder: Path, by: str) -> None:
+        self.folder, self.by = folder, by
+        super().__init__(f"{folder}, which {by} is using", "a folder that nobody else writes to", "wait for it, or another folder")
+
+    def __reduce__(self) -> tuple[type["Held"], tuple[Path, str]]:  # type: ignore[override]
+        return Held, (self.folder, self.by)
 
 
 @contextmanager
-def lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the file; if another process does, wait for it or raise Held."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
-        try:
-            _hold(file, wait)
-        except OSError as error:
-            file.seek(0)
-            raise Held(file.read().decode(errors="replace").strip() or "unknown") from error
-        file.truncate(0)
-        file.write(str(os.getpid()).encode())
-        file.flush()
+def lock(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the folder, made if it is not there; if another process does, wait for it or raise Held.
+
+    A process may take the same folder several times. Half-written files of dead processes in it are removed. Folders that were made
+    for the lock and stayed empty are removed in the end.
+    """
+    created = [p for p in (folder, *folder.parents) if not p.exists()]
+    make_folder(folder)
+    try:
+        with _held(folder / LOCK, folder / HOLDER, folder, wait) as first:
+            if first:
+                sweep(folder)
+            yield
+    finally:
+        _remove_empty(created)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """From the innermost on, as far as they are empty."""
+    with suppress(OSError):  # somebody has put something there: all the better
+        for folder in folders:
+            folder.rmdir()
+
+
+@contextmanager
+def lock_file(path: Path, wait: bool = False) -> Iterator[None]:
+    """Hold one file of a folder that many processes share; `.NAME.lock` stands beside it meanwhile."""
+    with _held(path.with_name(f".{path.name}.lock"), path.with_name(f".{path.name}.lock.holder"), path, wait):
         yield
+
+
+def is_lock(path: Path) -> bool:
+    return path.name in (LOCK, HOLDER)
+
+
+@contextmanager
+def _held(path: Path, holder: Path, what: Path, wait: bool) -> Iterator[bool]:
+    """Yields whether this is the outermost time that the process holds it."""
+    one = FileLock(path, is_singleton=True)
+    try:
+        one.acquire(timeout=-1 if wait else 0)
+    except Timeout as error:
+        raise Held(what, _read_holder(holder)) from error
+    except OSError as error:
+        raise disk_error(path, 0, error) from error
+    first = one.lock_counter == 1
+    try:
+        if first:
+            _write_holder(holder)
+        yield first
+    finally:
+        if first:  # while it is still held: who waits for it notices, and takes the new one
+            holder.unlink(missing_ok=True)
+            if os.name != "nt":
+                path.unlink(missing_ok=True)
+        one.release()
+
+
+def _write_holder(path: Path) -> None:
+    facts = {"pid": os.getpid(), "host": this_host(), "since": datetime.now().astimezone().isoformat(timespec="seconds")}
+    try:
+        path.write_text(json.dumps(facts))
+    except OSError as error:
+        raise disk_error(path, 0, error) from error
+
+
+def _read_holder(path: Path) -> str:
+    """ "process 123 on HOST, since TIME", as far as it is known."""
+    try:
+        facts = json.loads(path.read_bytes())
+        return f"process {facts['pid']} on {facts['host']}, since {facts['since']},"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,155 @@
+"""The door of the command line: whatever happens behind it ends in an exit code and at most one line on stderr.
+
+0    done
+1    a check failed (`xdops ops`)
+2    bad input: one line, and nothing was written
+70   a mistake of ours: one line that says in which file the traceback is
+130  Ctrl-C
+141  nobody reads what is printed any more, as after `| head`
+"""
+
+import codecs
+import os
+import platform
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+
+from xdops import __version__
+from xdops.errors import XDError
+
+BAD_INPUT, MISTAKE, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
+
+#: How signs are written on a terminal that does not have them.
+_PLAIN = {"±": "+-", "–": "-", "—": "-", "×": "x", "µ": "u", "…": "...", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*"}
+_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "std::bad_alloc")
+
+
+def through(action: Callable[[], int], words: Sequence[str]) -> int:
+    """Run the action; its exit code, or that of how it ended. words: what the user typed."""
+    try:
+        code = _exit_code(action)
+        sys.stdout.flush()
+        return code
+    except XDError as error:
+        return say(str(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        return say("stopped by Ctrl-C", INTERRUPTED)
+    except BrokenPipeError:
+        drop_output()
+        return NOBODY_READS
+    except Exception as error:
+        if is_memory(error):
+            return say(
+                f"given work that does not fit into memory ({_first_line(error)}); expected less of it; "
+                "try: a smaller batch, grid or network, or fewer processes",
+                BAD_INPUT,
+            )
+        if isinstance(error, OSError) and error.filename is not None:
+            return say(f"given {error.filename} ({error.strerror}); expected a file or folder that can be used; try: another", 2)
+        if isinstance(error, OSError) and _unwritable(error):
+            drop_output()
+            return say(f"given an output that cannot be written to ({error.strerror}); expected one that can; try: > FILE", 2)
+        return say(f"a mistake of ours: {type(error).__name__}: {_first_line(error)}. {write_log(error, words)}", MISTAKE)
+
+
+def _exit_code(action: Callable[[], int]) -> int:
+    """What the action returns, or exits with, as after --help."""
+    try:
+        return action()
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+
+
+def say(text: str, code: int) -> int:
+    """One line on stderr, whatever is in the text."""
+    try:
+        print(f"xdops: {one_line(text)}", file=sys.stderr, flush=True)
+    except OSError:  # nobody listens there either
+        drop_output()
+    return code
+
+
+def one_line(text: str) -> str:
+    """Control characters, line ends and what is no text at all, spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def is_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY)
+    )
+
+
+def write_log(error: BaseException, words: Sequence[str]) -> str:
+    """Where the traceback is, in words; a reader of it needs the version and the command, too."""
+    text = (
+        f"xdops {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"command: xdops {' '.join(map(repr, words))}\n\n{''.join(traceback.format_exception(error))}"
+    )
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="xdops-", suffix=".log", delete=False, encoding="utf-8", errors="replace"
+        ) as log:
+            log.write(text)
+    except OSError:
+        return text  # where nothing can be written, stderr is the last place
+    return f"The traceback is in {log.name}; please report it"
+
+
+def prepare(own_process: bool) -> None:
+    """Streams that are there and can print anything. own_process: nobody else uses this process, as for the console script."""
+    codecs.register_error("xdops", _spell)
+    if own_process:
+        for descriptor in range(3):
+            _open_if_closed(descriptor)
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")  # what users are to know is said, in one line
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="xdops")
+
+
+def leave() -> None:
+    """Nothing more is to be interrupted: Python is about to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def drop_output() -> None:
+    """Send what is still to be printed nowhere, so that Python does not stumble over it when it ends."""
+    try:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        os.dup2(sys.stdout.fileno(), 1)
+    except OSError:
+        return
+
+
+def _open_if_closed(descriptor: int) -> None:
+    """A closed standard stream would give its number to the next file that is opened, which would then be printed into."""
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    part = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c, "+" if "─" <= c <= "╿" else "?") for c in part), error.end
+
+
+def _unwritable(error: OSError) -> bool:
+    import errno
+
+    return error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

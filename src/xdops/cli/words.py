@@ -1,0 +1,36 @@
+"""From words to a command: tyro, whose boxes of complaints become one line."""
+
+import contextlib
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+
+from xdops.errors import XDError
+
+#: A complaint is cut here: it may repeat the whole usage.
+_LONGEST = 400
+
+
+def fill(command: Any, words: Sequence[str], name: str) -> Any:
+    """The command's dataclass filled from the words; XDError if they do not fit. Help is printed by tyro."""
+    complaints = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaints):
+            return tyro.cli(command, args=list(words), prog=name)
+    except SystemExit as ending:
+        if not ending.code:
+            raise
+        given = " ".join(words)
+        shown = given if len(given) <= 100 else given[:97] + "..."
+        raise XDError(f"{shown or 'nothing'} ({_plain(complaints.getvalue())})", f"what {name} takes", f"{name} --help") from None
+
+
+def _plain(text: str) -> str:
+    """Without frames, colours and line ends."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    text = re.sub(r"[─-╿]+|-{5,}", " ", text)
+    text = re.sub(r"For full helptext.*", "", " ".join(text.split()))
+    return text.strip()[:_LONGEST]

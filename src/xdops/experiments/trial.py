@@ -1,0 +1,40 @@
+"""Steps of training that count for nothing: what would fail in training fails here, and how long it will take is known."""
+
+import dataclasses
+import time
+
+from torch import nn
+
+from xdops.errors import XDError
+from xdops.search import Problem, SearchSettings
+from xdops.search.batches import step_count
+from xdops.search.distributed import make_fabric, under_torchrun
+from xdops.search.loop import Loop
+from xdops.search.seeds import reproducible
+
+
+def check_training(network: nn.Module, problem: Problem, settings: SearchSettings, name: str) -> float:
+    """Seconds of an epoch, from two steps of training, the smallest included; the network is spoilt by them.
+
+    Under torchrun, where no step can be made by the first process alone, nothing is tried.
+    """
+    if under_torchrun():
+        return 0.0
+    with reproducible():
+        loop = Loop(make_fabric(dataclasses.replace(settings, processes=1)), network, problem, settings)
+        steps = loop.begin_epoch()
+        seconds = []
+        for step in (min(steps, key=lambda s: s.examples), steps[0]):
+            started = time.monotonic()
+            try:
+                loop.step(step, stop=False)
+            except (XDError, MemoryError):
+                raise
+            except Exception as error:
+                raise XDError(
+                    f"backbone {name}, which fails in training on {step.examples} examples ({type(error).__name__}: {error})",
+                    "a network that can be trained",
+                    "another --batch-size if it is the last, smaller batch; or mend the backbone",
+                ) from error
+            seconds.append(time.monotonic() - started)
+    return min(seconds) * step_count(len(problem.train), settings)

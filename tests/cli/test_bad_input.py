@@ -1,0 +1,284 @@
+"""Every bad input: exit code 2, one clear line, nothing written. A new command or flag comes with its bad inputs.
+
+All cases run in one folder, which must be afterwards as it was before (see `bad_world.py` for what is in it).
+"""
+
+import dataclasses
+import os
+import shlex
+import typing
+from pathlib import Path
+
+import bad_world
+import numpy as np
+import pytest
+from commands import Commands, assert_refused, snapshot
+
+from xdops.cli.main import COMMANDS
+
+FAST = "--seeds 1 --epochs 1 --backbone small --depth 1 1 1 -q"
+SEARCH = f"search data.npz --out new/out {FAST}"
+PREDICT = "predict run data.npz -o p.npz"
+REPRODUCE = "reproduce complexity --out new/runs --results new/results --docs new/docs"
+
+NAVIER_STOKES = "data navier-stokes --samples 2 --size 8 --solver-size 16 --time 0.1 --step 0.01 --record-every 0.1 --out n.npz"
+
+WHOLE = ("1.5", "-1", "99999999999999999999")
+NUMBER = ("nan", "inf", "-1")
+
+#: Bad values of every flag, by command. () where any text is good, or where CASES has them.
+FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
+    "search": (SEARCH, {
+        "--spaces": ("", ",", "nas", "xd,nas", "xd,,nas"),
+        "--seeds": (*WHOLE, "0", "10001", "abc", ""),
+        "--seed": WHOLE,
+        "--epochs": (*WHOLE, "0", "2147483647"),
+        "--out": ("file", "notes", "file/below", "data.npz", "x" * 300, "/proc/xdops", "/dev/null"),
+        "--resume": (),
+        "--x-name": ("", "ecg", "x/y", "[bold]", "x\ny"),
+        "--y-name": ("", "rhythm", "\udcff"),
+        "--layout": ("", "NCHW", "XYZ", "C"),
+        "--kind": ("", "poetry", "dense"),
+        "--split": ("0.5 0.5 0.5", "nan 0.5 0.5", "1 0 0", "-1 1 1", "0.5 0.5", "0.999999 5e-7 5e-7"),
+        "--split-seed": WHOLE,
+        "--backbone": ("", "nothing", "nothing.here:build", ":", "a:", ":b", "os:path", "badbackbone:number", "badbackbone:absent",
+                       "badbackbone:nothing", "badbackbone:fails", "badbackbone:wrong", "badbackbone:leaves", "badbackbone:Late",
+                       "badbackbone:Nan", "json:loads"),
+        "--lr": (*NUMBER, "0", "1e400", "abc", "", "1e300"),
+        "--backbone-lr": (*NUMBER, "0"),
+        "--arch-lr": (*NUMBER, "0"),
+        "--warmup": WHOLE,
+        "--batch-size": (*WHOLE, "0"),
+        "--clip": (*NUMBER, "0"),
+        "--crop": (*WHOLE, "0", "25"),
+        "--domain": ("", "quarter"),
+        "--periodic": (),
+        "--depth": ("1 1", "0 1 1", "1 1 17", "1000000 1 1", "-1 1 1", "a b c", "99999999999999999999 1 1"),
+        "--precision": ("", "16", "half"),
+        "--accelerator": ("", "tpu", "cuda"),
+        "--processes": (*WHOLE, "0", "100000"),
+        "--however-long": (),
+        "--quiet": (),
+    }),
+    "predict": (PREDICT, {
+        "--out": ("p.csv", "no/such/p.npz", "data.npz", "regression.npz", "folder.npz", "file/p.npz", "pipe.npz", "device.npz",
+                  "run/settings.json", f"{'x' * 250}.npz", "", ".", "..", "garbage.npz", "/proc/p.npz"),
+        "--space": ("darts", "", "nas"),
+        "--seed": (*WHOLE, "7"),
+        "--x-name": ("ecg", "", "y"),
+        "--backbone": (),
+        "--trust-run": (),
+    }),
+    "reproduce": (REPRODUCE, {
+        "--scale": ("", "huge"),
+        "--rows": ("nothing-like-this", "", "["),
+        "--seeds": (*WHOLE, "1 1", " ".join(map(str, range(101)))),
+        "--out": ("file", "file/below", "/proc/xdops"),
+        "--results": ("file", "file/below", "/proc/xdops"),
+        "--docs": ("file", "file/below", "/proc/xdops", "."),
+        "--data-dir": (),
+        "--list": (),
+        "--render": (),
+        "--quiet": (),
+    }),
+    "bench layers": ("bench layers --no-memory --only cifar-32 --json new.json", {
+        "--only": ("nothing", ""),
+        "--repetitions": (*WHOLE, "2", "1001"),
+        "--memory": (),
+        "--calibrate": (),
+        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json", "data.npz", "/dev/full", "/proc/b.json", "pipe.npz"),
+    }),
+    "bench sweep": ("bench sweep", {
+        "--repetitions": (*WHOLE, "2", "1001"),
+        "--calibrate": (),
+        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
+    }),
+    "bench document": ("bench document --layers unsealed.json --sweep unsealed.json --out results.md", {
+        "--layers": ("missing.json", "notes", *(f"{name}.json" for name in bad_world.JSON)),
+        "--sweep": ("missing.json", "notes"),
+        "--out": ("missing.md", "notes", "data.npz"),
+    }),
+    "data burgers": ("data burgers --samples 2 --size 64 --out b.npz", {
+        "--samples": (*WHOLE, "0", "2147483647"),
+        "--size": (*WHOLE, "0", "7", "2147483646"),
+        "--seed": WHOLE,
+        "--viscosity": (*NUMBER, "0", "abc"),
+        "--time": (*NUMBER, "1e12"),
+        "--period": NUMBER,
+        "--steps": (*WHOLE, "0", "2147483647"),
+        "--out": ("b.txt", "file/b.npz", "folder.npz", "data.npz", "good.h5", "garbage.h5", "x" * 300 + ".npz", "/proc/b.npz",
+                  "pipe.npz", "device.npz", ""),
+        "--data-dir": (),
+        "--however-long": (),
+    }),
+    "data darcy": ("data darcy --samples 2 --size 9", {
+        "--samples": (*WHOLE, "0", "2147483647"),
+        "--size": (*WHOLE, "0", "2", "2147483647"),
+        "--seed": WHOLE,
+        "--high": NUMBER,
+        "--low": NUMBER,
+        "--solver-size": (*WHOLE, "0", "10", "8"),
+        "--out": ("b.txt",),
+        "--data-dir": ("file", "/proc/xdops"),
+        "--however-long": (),
+    }),
+    "data navier-stokes": (NAVIER_STOKES, {
+        "--samples": (*WHOLE, "0", "2147483647"),
+        "--size": (*WHOLE, "0", "7"),
+        "--solver-size": (*WHOLE, "0", "20", "2147483640"),
+        "--seed": WHOLE,
+        "--viscosity": NUMBER,
+        "--time": (*NUMBER, "1e9"),
+        "--step": (*NUMBER, "1e-12", "0.03"),
+        "--record-every": (*NUMBER, "0", "0.07"),
+        "--out": ("b.txt",),
+        "--data-dir": (),
+        "--however-long": (),
+    }),
+    "ops": ("ops", {"--inputs": (*WHOLE, "0", "10001"), "--seed": WHOLE}),
+}  # fmt: skip
+
+#: JSON that has nothing to do with results is no complaint in their folder.
+NOT_RESULTS = ("unsealed", "sealed-badly", "from-the-future")
+
+
+def search(name: str, *flags: str) -> str:
+    return shlex.join(["search", name, "--out", "new", *FAST.split(), *flags])
+
+
+#: Commands by what is wrong with them, and a word of the complaint.
+CASES: dict[str, str] = {
+    "opps": "'opps'",
+    "--verbose": "'--verbose'",
+    "search --no-such-flag": "no-such-flag",
+    "search data.npz data.npz": "",
+    "search missing.npz": "does not exist",
+    "search pipe.npz": "pipe, a socket or a device",
+    "search pipes": "pipe, a socket or a device",
+    "search device.npz": "pipe, a socket or a device",
+    "search loop.npz": "cannot be opened|does not exist",
+    f"search {'x' * 300}.npz": "too long",
+    "search emptyfolder": "holds no .npy",
+    "search notes": "holds no .npy",
+    "search folder.npz": "holds no .npy",
+    "search cells.mat": "array 'x'",
+    "search struct.mat": "array 'x'",
+    "search ''": "no .npy|given",
+    "search .": "given",
+    "search ..": "given",
+    "search /": "given",
+    "search '[bold]x[/bold].npz'": r"\[bold\]x\[/bold\]",
+    "search \udcff.npz": "does not exist",
+    f"search data.npz --out run {FAST} --spaces backbone": "already holds this run|another run",
+    f"search regression.npz --out run --resume {FAST}": "another run",
+    f"search data.npz --out run --resume {FAST} --epochs 3": "search.epochs is 1 there, 3 here",
+    f"search data.npz --out new {FAST} --batch-size 43 --backbone badbackbone:Norm": "fails in training on 1 examples",
+    f"search data.npz --out new {FAST} --seeds 9999 --epochs 10000000": "--however-long",
+    "predict": "RUN|required|Required|missing|Missing",
+    "predict run": "DATA|required|Required|missing|Missing",
+    "predict missing data.npz": "holds no settings.json",
+    "predict file data.npz": "holds no settings.json",
+    "predict notes data.npz": "holds no settings.json",
+    "predict run missing.npz": "does not exist",
+    "predict run regression.npz -o p.npz": "examples of shape",
+    "predict run dense.npz -o p.npz": "examples of shape",
+    "predict run x-huge.npz -o p.npz": "values up to 1e\\+200",
+    "predict run x-nan.npz -o p.npz": "1 NaN",
+    "predict run empty.npz -o p.npz": "no examples",
+    "predict run x-0d.npz -o p.npz": "no examples|a single value",
+    "predict run x-6d.npz -o p.npz": "layout NL",
+    "predict run x-text.npz -o p.npz": "real numbers",
+    "predict run names.npz -o p.npz": "no array 'x'",
+    "predict run pipe.npz -o p.npz": "a pipe",
+    "predict foreign data.npz -o p.npz": "'evil:build' is code that is not part of xdops.*--trust-run",
+    "predict foreign data.npz -o p.npz --backbone other:build": "instead of other:build",
+    "reproduce": "no table",
+    "reproduce nothing": "table 'nothing'",
+    "reproduce ../../evil": "table '../../evil'",
+    "reproduce --render --results file --docs new": "not a folder",
+    "reproduce --render --results results-cut --docs .": "was not written by xdops",
+    "bench": "given",
+    "bench nothing": "given",
+    "data": "given",
+    "data heat": "given",
+    **{f"predict run-{name} data.npz -o p.npz": "settings.json" for name in bad_world.JSON},
+    **{f"search data.npz --out run-{name} --resume {FAST}": "settings.json" for name in bad_world.JSON},
+    **{f"reproduce --list --results results-{name}": "burgers-laptop.json" for name in bad_world.JSON if name not in NOT_RESULTS},
+    **{f"reproduce --render --docs new --results results-{name}": "burgers-laptop.json" for name in ("cut", "deep", "foreign")},
+    **{search(f"{name}.npz"): word for name, (_, word) in bad_world.ARRAYS.items()},
+    **{search(f"{name}.npz", *flags): word for name, (_, flags, word) in bad_world.WITH_FLAGS.items()},
+    **{search(name): word for name, (_, word) in (bad_world.FILES | bad_world.HDF5).items()},
+}  # fmt: skip
+
+
+def flag_cases() -> dict[str, str]:
+    """Each bad value in the place of the good one, or behind the others, where it overrules."""
+    found = {}
+    for base, flags in FLAGS.values():
+        for flag, values in flags.items():
+            for value in values:
+                several = flag in ("--split", "--depth", "--seeds", "--rows") and base is not SEARCH
+                words = value.split(" ") if several or flag in ("--split", "--depth") else [value]
+                found[f"{base} {shlex.join([flag, *words])}"] = ""
+    return found
+
+
+ALL = CASES | flag_cases()
+
+
+@pytest.fixture(scope="module")
+def commands():
+    server = Commands()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    bad_world.build(folder)
+    made = commands.run(f"search data.npz --out run {FAST} --spaces backbone".split(), folder)
+    assert made.code == 0, made
+    (folder / "evil.py").write_text(f"from xdops.backbones.small import SmallCNN as build\nopen({str(folder / 'ran')!r}, 'w')\n")
+    made = commands.run(f"search data.npz --out foreign {FAST} --spaces backbone --backbone evil:build".split(), folder)
+    assert made.code == 0, made
+    (folder / "ran").unlink()
+    return folder
+
+
+@pytest.mark.parametrize("line", ALL, ids=lambda line: ascii(line)[1:90])
+def test_bad_input_is_one_line_and_leaves_no_trace(line: str, commands: Commands, world: Path) -> None:
+    before = snapshot(world)
+    ending = commands.run(shlex.split(line), world)
+    assert_refused(ending, ALL[line])
+    assert snapshot(world) == before
+
+
+def test_the_tables_name_every_command_and_every_flag() -> None:
+    known = set()
+    for name, command in COMMANDS.items():
+        members = typing.get_args(command.load()) or (command.load(),)
+        for member in members:
+            words = [m.name for m in typing.get_args(member)[1:] if hasattr(m, "name")] if typing.get_args(member) else []
+            made = typing.get_args(member)[0] if typing.get_args(member) else member
+            full = " ".join([name, *words])
+            known.add(full)
+            flags = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(made) if not _positional(made, f.name)}
+            assert set(FLAGS[full][1]) == flags, full
+    assert set(FLAGS) == known
+
+
+def _positional(made: type, name: str) -> bool:
+    return "Positional" in str(typing.get_type_hints(made, include_extras=True)[name])
+
+
+def test_there_are_about_as_many_cases_as_users_find_ways() -> None:
+    assert len(ALL) >= 300
+
+
+def test_the_good_command_beside_the_bad_ones_is_good(commands: Commands, world: Path, tmp_path: Path) -> None:
+    assert commands.run([*PREDICT.split()[:-1], str(tmp_path / "p.npz")], world).code == 0
+    assert commands.run(["predict", "run", "good.h5", "-o", str(tmp_path / "p.npz")], world).code == 0
+    labels = np.load(tmp_path / "p.npz")["label"]
+    assert labels.shape == (60,)
+    assert os.listdir(tmp_path) == ["p.npz"]

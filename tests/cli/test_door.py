@@ -1,0 +1,140 @@
+"""However a command ends: an exit code, at most one line, never a traceback."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import bad_world
+import numpy as np
+import pytest
+from commands import Commands, assert_refused
+
+from xdops.cli import door
+from xdops.cli.main import main
+
+SEARCH = shlex.split("search data.npz --out out --seeds 1 --epochs 2 --backbone small --depth 1 1 1 --spaces backbone")
+
+
+@pytest.fixture(scope="module")
+def commands():
+    server = Commands()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "data.npz", **bad_world.GOOD)
+    return tmp_path
+
+
+@pytest.mark.parametrize("stdout", ["head", "closed", "full"])
+@pytest.mark.parametrize("argv", [["--help"], ["ops", "--help"], SEARCH])
+def test_nobody_reading_is_no_traceback(stdout: str, argv: list[str], home: Path, commands: Commands) -> None:
+    ending = commands.run(argv, home, stdout=stdout)
+    assert ending.code == {"head": 141, "closed": 0, "full": 2}[stdout]
+    assert ending.err.count("\n") == (1 if stdout == "full" else 0), ending.err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_terminal_can_show_everything(encoding: str, home: Path, commands: Commands) -> None:
+    (home / "d\u00e4ta \U0001f600 [bold].npz").write_bytes((home / "data.npz").read_bytes())
+    words = [w if w != "data.npz" else "d\u00e4ta \U0001f600 [bold].npz" for w in SEARCH]
+    ending = commands.run([w if w != "out" else "[red]out[/red]" for w in words], home, encoding=encoding)
+    assert (ending.code, ending.err) == (0, "")
+    assert "[bold].npz" in ending.out
+    assert "Report: [red]out[/red]/report.html" in ending.out
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.3, 0.6])
+def test_ctrl_c_at_any_moment_is_130_and_the_same_command_goes_on(after: float, home: Path, commands: Commands) -> None:
+    ending = commands.run([*SEARCH, "--resume"], home, interrupt_after=after)
+    assert ending.code in (0, 130)
+    assert "Traceback" not in ending.err
+    assert ending.err.count("\n") <= 2
+    assert commands.run([*SEARCH, "--resume"], home).code == 0
+
+
+def test_ctrl_c_while_python_imports_us_is_no_traceback(home: Path) -> None:
+    """The console script's own lines; the signal comes as soon as its first one has run."""
+    script = "import sys, os, signal; from xdops.cli.main import main; print('here', flush=True); sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "ops"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_the_module_of_the_console_script_imports_nothing_heavy() -> None:
+    code = "import sys; import xdops.cli.main; print([m for m in ('torch', 'numpy', 'tyro', 'rich') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_mistake_of_ours_is_one_line_that_names_a_log_with_the_traceback(monkeypatch, capsys, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def broken(words: object) -> int:
+        raise LookupError("two\nlines")
+
+    monkeypatch.setattr("xdops.cli.main.dispatch", broken)
+    assert main(["ops", "--seed", "3"]) == 70
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    found = re.search(r"LookupError: two\. The traceback is in (\S+\.log)", printed)
+    assert found is not None
+    log = Path(found[1]).read_text()
+    assert "Traceback" in log
+    assert "'--seed' '3'" in log
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (MemoryError(), 2, "does not fit into memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), 2, "memory"),
+        (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
+        (PermissionError(13, "Permission denied", "/root/x"), 2, r"given /root/x \(Permission denied\)"),
+        (OSError(28, "No space left on device"), 2, "No space left"),
+    ],
+)
+def test_what_is_no_mistake_of_ours_is_told_as_what_it_is(error: BaseException, code: int, words: str, capfd) -> None:
+    def action() -> int:
+        raise error
+
+    saved, stdout = os.dup(1), sys.stdout
+    try:
+        assert door.through(action, ["ops"]) == code
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        sys.stdout = stdout
+    printed = capfd.readouterr().err
+    assert printed.count("\n") == 1
+    assert re.search(words, printed)
+
+
+def test_work_that_does_not_fit_into_memory_is_refused(home: Path, commands: Commands) -> None:
+    np.savez(home / "large.npz", x=np.zeros((200, 20_000)), y=np.arange(200) % 2)
+    words = [w if w != "data.npz" else "large.npz" for w in SEARCH]
+    ending = commands.run([*words, "--batch-size", "140"], home, memory=60_000_000)
+    assert_refused(ending, "memory")
+    assert not (home / "out").exists()
+
+
+def test_control_characters_stay_on_the_line() -> None:
+    assert door.one_line("a\nb\x1b[31m\udcff") == "a\\nb\\x1b[31m\\udcff"
+
+
+def test_two_processes_on_one_folder_the_second_is_told(home: Path, commands: Commands) -> None:
+    from xdops.storage.lock import lock
+
+    with lock(home / "out"):
+        assert_refused(commands.run([*SEARCH, "-q"], home), f"out, which process {os.getpid()} on .* is using")

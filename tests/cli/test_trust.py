@@ -1,0 +1,137 @@
+"""What is in a run folder is never believed without being checked, and never run."""
+
+import json
+import shutil
+from pathlib import Path
+
+import bad_world
+import numpy as np
+import pytest
+from commands import Commands, assert_refused, snapshot
+
+FLAGS = ["--seeds", "2", "--epochs", "2", "--depth", "1", "1", "1", "-q", "--spaces", "backbone,xd"]
+PREDICT = ["predict", "out", "data.npz", "-o", "p.npz", "--space", "xd", "--seed", "0"]
+
+
+@pytest.fixture(scope="module")
+def commands():
+    server = Commands()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Path:
+    """Two searches, one around our own network, one around a user's."""
+    folder = tmp_path_factory.mktemp("finished")
+    np.savez(folder / "data.npz", **bad_world.GOOD)
+    (folder / "evil.py").write_text("open('ran', 'w')\nfrom xdops.backbones.small import SmallCNN as build\n")
+    for out, backbone in (("out", "small"), ("foreign", "evil:build")):
+        assert commands.run(["search", "data.npz", "--out", out, "--backbone", backbone, *FLAGS], folder).code == 0
+    (folder / "ran").unlink()
+    return folder
+
+
+@pytest.fixture
+def home(finished: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_a_runs_own_code_is_imported_only_if_the_user_names_it(home: Path, commands: Commands) -> None:
+    predict = ["predict", "foreign", "data.npz", "-o", "p.npz"]
+    before = snapshot(home)
+    assert_refused(commands.run(predict, home), "'evil:build' is code that is not part of xdops.*--trust-run")
+    assert_refused(commands.run([*predict, "--backbone", "other:build"], home), "instead of other:build")
+    assert snapshot(home) == before
+    named = commands.run([*predict, "--backbone", "evil:build"], home)
+    assert (named.code, named.err) == (0, "")
+    assert (home / "ran").exists()
+    trusted = commands.run([*predict, "--trust-run"], home)
+    assert trusted.code == 0
+    assert trusted.err == "xdops: warning: importing evil:build, which foreign names: its author's code runs\n"
+
+
+def test_modules_of_the_current_folder_are_not_found_by_our_own_runs(home: Path, commands: Commands) -> None:
+    for name in ("scipy", "h5py", "matplotlib", "small", "numpy", "json"):
+        (home / f"{name}.py").write_text("open('ran', 'w')\n")
+    assert commands.run(PREDICT, home).code == 0
+    assert not (home / "ran").exists()
+
+
+CHECKPOINT = "runs/xd-seed0/checkpoints"
+
+
+def best(home: Path, run: str = "xd-seed0") -> Path:
+    return home / "out/runs" / run / json.loads((home / "out/runs" / run / "result.json").read_text())["best_checkpoint"]
+
+
+def swap(home: Path, name: str, other: str) -> None:
+    """The file or folder of another run in the place of this one's."""
+    here, there = home / "out/runs/xd-seed0" / name, home / f"{other}/{name}"
+    shutil.rmtree(here) if here.is_dir() else here.unlink()
+    shutil.copytree(there, here) if there.is_dir() else shutil.copy(there, here)
+
+
+def edit(name: str, change):
+    return lambda home: bad_world.rewrite(home / "out" / name, change)
+
+
+SETTINGS, RESULT, RUN = "settings.json", "runs/xd-seed0/result.json", "runs/xd-seed0/run.json"
+ANOTHER_RUN, OLDER = "another run|does not verify", "xdops 0.1 before files were sealed"
+
+#: What is done to a run, and the words by which `predict` refuses it.
+DAMAGE = {
+    "scaling": (edit(SETTINGS, lambda d: d["identity"]["reading"]["x_scaling"].update(mean=[5.0])), r"settings.json.*changed"),
+    "classes": (edit(SETTINGS, lambda d: d["identity"]["reading"].update(classes=[1, 0])), r"settings.json.*changed"),
+    "backbone": (edit(SETTINGS, lambda d: d["identity"]["network"].update(backbone="evil:build")), r"settings.json.*changed"),
+    "seeds": (edit(SETTINGS, lambda d: d.update(seeds=[0])), r"settings.json.*changed"),
+    "test figure": (edit(RESULT, lambda d: d.update(test_at_best=1.0)), r"result.json.*changed"),
+    "best checkpoint": (edit(RESULT, lambda d: d.update(best_checkpoint="x")), r"result.json.*changed"),
+    "run": (edit(RUN, lambda d: d["settings"].update(seed=1)), r"run.json.*changed"),
+    "facts": (lambda h: bad_world.rewrite(best(h).with_suffix(".json"), lambda d: d["facts"].update(best=9)), "does not verify"),
+    "weights cut": (lambda h: best(h).write_bytes(best(h).read_bytes()[:-5]), "sha256 differs"),
+    "weights gone": (lambda h: best(h).unlink(), "does not verify"),
+    "checkpoints of another seed": (lambda h: swap(h, "checkpoints", "out/runs/xd-seed1"), ANOTHER_RUN),
+    "checkpoints of another space": (lambda h: swap(h, "checkpoints", "out/runs/backbone-seed0"), ANOTHER_RUN),
+    "checkpoints of another search": (lambda h: swap(h, "checkpoints", "foreign/runs/xd-seed0"), ANOTHER_RUN),
+    "the result of another seed": (lambda h: swap(h, "result.json", "out/runs/xd-seed1"), "result.json.*belongs to another run"),
+    "the run.json of another seed": (lambda h: swap(h, "run.json", "out/runs/xd-seed1"), "another run"),
+    "a whole run of another search": (lambda h: swap(h, "", "foreign/runs/xd-seed0"), "holds another run.*experiment"),
+    "a whole run of another seed": (lambda h: swap(h, "", "out/runs/xd-seed1"), "holds another run.*seed is 0"),
+    "settings of another search": (lambda h: shutil.copy(h / "foreign/settings.json", h / "out"), "evil:build|another run"),
+    "settings of an older version": (edit(SETTINGS, lambda d: d.pop("seal")), OLDER),
+    "a result of an older version": (edit(RESULT, lambda d: d.pop("seal")), OLDER),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damage_and_mix_ups_are_refused_by_name(what: str, home: Path, commands: Commands) -> None:
+    damage, message = DAMAGE[what]
+    damage(home)
+    before = snapshot(home)
+    assert_refused(commands.run(PREDICT, home), message)
+    assert snapshot(home) == before
+
+
+def test_the_newest_state_plays_no_part_in_predictions(home: Path, commands: Commands) -> None:
+    """Predictions come from the checkpoint that the result names, whatever happens to the others."""
+    assert commands.run(PREDICT, home).code == 0
+    expected = np.load(home / "p.npz")["probability"]
+    for path in (home / "out" / CHECKPOINT).glob("last-*"):
+        path.write_bytes(b"damaged")
+    assert commands.run(PREDICT, home).code == 0
+    np.testing.assert_array_equal(np.load(home / "p.npz")["probability"], expected)
+
+
+def test_a_finished_run_that_does_not_verify_is_not_resumed_over(home: Path, commands: Commands) -> None:
+    bad_world.rewrite(home / "out/runs/xd-seed0/result.json", lambda d: d.update(test_at_best=1.0))
+    again = ["search", "data.npz", "--out", "out", "--backbone", "small", *FLAGS, "--resume"]
+    assert_refused(commands.run(again, home), "result.json, which does not verify")
+
+
+def test_predictions_that_are_no_numbers_are_not_written(home: Path, commands: Commands) -> None:
+    np.savez(home / "far.npz", x=bad_world.X * 1e60)
+    before = snapshot(home)
+    assert_refused(commands.run(["predict", "out", "far.npz", "-o", "p.npz"], home), "too large when scaled|not a finite number")
+    assert snapshot(home) == before

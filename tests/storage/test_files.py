@@ -1,0 +1,56 @@
+"""Targets are known to be good before any work; files are whole or not there."""
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from xdops.errors import XDError
+from xdops.storage.files import check_room, check_target, replacing, write_file
+
+
+@pytest.mark.parametrize("name", [".", "..", "folder", "file/below", "pipe", "x" * 250, "file/deep/below"])
+def test_a_target_that_cannot_be_written_is_refused_and_nothing_is_left(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(XDError):
+        check_target(tmp_path / name)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_devices_and_read_only_systems_are_refused() -> None:
+    for name in ("/dev/full", "/dev/null", "/proc/xdops.json", "/proc/deep/xdops.json"):
+        with pytest.raises(XDError):
+            check_target(Path(name))
+
+
+def test_a_target_in_folders_to_be_made_is_good_and_they_are_not_made_yet(tmp_path: Path) -> None:
+    check_target(tmp_path / "deep" / "er" / "file", needed=1 << 20)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_room_that_a_quota_does_not_give_is_noticed_at_once(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, hard))
+    try:
+        with pytest.raises(XDError, match="full disk"):
+            check_room(tmp_path, 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", b"old")
+
+    def interrupted() -> None:
+        with replacing(tmp_path / "a") as new:
+            new.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"old"}

@@ -1,0 +1,73 @@
+"""One process at a time in a folder; the next one is told who is there."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xdops.storage.files import this_host
+from xdops.storage.lock import Held, lock, lock_file
+
+HOLD = """
+import sys, pathlib
+from xdops.storage.lock import lock
+with lock(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    """Another process that holds a folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_second_process_is_told_who_holds_the_folder_where_and_since_when(tmp_path: Path, holder) -> None:
+    with pytest.raises(Held) as refused, lock(tmp_path / "run"):
+        pass
+    assert f"process {holder.pid} on {this_host()}, since 20" in str(refused.value)
+
+
+def test_a_killed_process_holds_nothing_and_what_it_left_is_no_obstacle(tmp_path: Path, holder) -> None:
+    run = tmp_path / "run"
+    dead = run / f".settings.json.{this_host()}.{holder.pid}.tmp"
+    alive = run / f".settings.json.{this_host()}.{os.getpid()}.tmp"
+    other = run / ".settings.json.elsewhere.1.tmp"
+    mine = run / ".vimrc.tmp"
+    for path in (dead, alive, other, mine):
+        path.write_text("half")
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with lock(run):
+        assert not dead.exists()
+        assert alive.exists()  # of a process that lives
+        assert other.exists()  # of a machine that cannot be asked
+        assert mine.exists()  # none of ours
+    assert sorted(p.name for p in run.iterdir()) == sorted(p.name for p in (alive, other, mine))
+
+
+def test_a_process_may_take_the_same_folder_twice_and_leaves_no_empty_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "run"
+    with lock(folder), lock(folder):
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
+    with lock(folder):
+        (folder / "file").write_text("")
+    assert [p.name for p in folder.iterdir()] == ["file"]
+
+
+def test_a_file_is_held_without_a_trace(tmp_path: Path) -> None:
+    with lock_file(tmp_path / "data.h5", wait=True):
+        assert len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == []

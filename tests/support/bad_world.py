@@ -1,0 +1,280 @@
+"""A folder full of good and bad things to hand to `xdops`: data files, run folders, JSON, odd names, pipes."""
+
+import io
+import json
+import os
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import scipy.io
+from search_data import dense_1d, regression, signals
+
+GOOD = signals()
+X, Y = GOOD["x"], GOOD["y"]
+
+
+def parts(**other: np.ndarray) -> dict[str, np.ndarray]:
+    arrays = {f"{name}_{part}": signals(n=20, seed=i)[name] for i, part in enumerate(("train", "val", "test")) for name in "xy"}
+    return arrays | other
+
+
+def vectors(k: int, n: int = 20) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, k) if k else n)
+
+
+def spoilt(name: str, value: object) -> dict[str, np.ndarray]:
+    array = GOOD[name].astype(float)
+    array[(3, *([0] * (array.ndim - 1)))] = value
+    return GOOD | {name: array}
+
+
+#: .npz files by name, and a word of the complaint that each must meet.
+ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
+    "y-shapes": (parts(y_train=vectors(2), y_val=vectors(2), y_test=vectors(0)), "same shape in every part"),
+    "y-channels": (parts(y_train=vectors(2), y_val=vectors(2), y_test=vectors(3)), "same shape in every part"),
+    "y-kinds": (parts(y_test=np.array(["a", "b"] * 10)), "text in some parts"),
+    "x-huge": (spoilt("x", 1e200), "values up to 1e\\+200"),
+    "x-huge-negative": (spoilt("x", -1e300), "values up to 1e\\+300"),
+    "x-nan": (spoilt("x", np.nan), "1 NaN"),
+    "x-inf": (spoilt("x", np.inf), "1 infinite"),
+    "y-huge": (GOOD | {"y": vectors(1, 60) * 1e30}, "larger units"),
+    "y-tiny": (GOOD | {"y": vectors(1, 60) * 1e-30}, "smaller units"),
+    "y-nan": (GOOD | {"y": np.where(np.arange(60) == 3, np.nan, vectors(0, 60))}, "y with 1 NaN"),
+    "labels-2-63": (GOOD | {"y": np.where(Y > 0, 2**63 + 5, 2**63).astype(np.uint64)}, "labels up to 9223372036854775813"),
+    "labels-bytes": (GOOD | {"y": np.where(Y > 0, b"\xff\xfe", b"ok")}, "no text"),
+    "empty-x": (GOOD | {"x": np.zeros((60, 0))}, "nothing in it"),
+    "empty-y": (GOOD | {"y": np.zeros((60, 0))}, "nothing in it"),
+    "empty": ({"x": np.zeros((0, 24)), "y": np.zeros(0, int)}, "0 examples|no examples"),
+    "empty-everything": ({"x": np.zeros((0,)), "y": np.zeros((0,))}, "2 to 5 dimensions"),
+    "x-0d": (GOOD | {"x": np.float64(1)}, "a single value"),
+    "y-0d": (GOOD | {"y": np.float64(1)}, "a single value"),
+    "y-0d-int": (GOOD | {"y": np.int64(1)}, "a single value"),
+    "x-6d": (GOOD | {"x": np.zeros((60, 2, 2, 2, 2, 2))}, "2 to 5 dimensions"),
+    "x-complex": (GOOD | {"x": X + 1j}, "complex"),
+    "x-text": (GOOD | {"x": np.full((60, 24), "1")}, "real numbers"),
+    "y-complex": (GOOD | {"y": Y + 1j}, "complex"),
+    "x-dates": (GOOD | {"x": np.zeros((60, 24), "datetime64[s]")}, "of type datetime64"),
+    "x-record": (GOOD | {"x": np.zeros(60, [("a", "f4")])}, "of type"),
+    "one-class": (GOOD | {"y": np.zeros(60, int)}, "one class only"),
+    "all-classes": (GOOD | {"y": np.arange(60)}, "an empty val part"),
+    "lengths": (GOOD | {"y": Y[:-1]}, "as many targets"),
+    "few": ({k: v[:6] for k, v in GOOD.items()}, "at least 10"),
+    "names": ({"a": X, "b": Y}, "no array 'x' and 'y'"),
+    "nothing": ({}, "no array|cannot be read"),
+    "only-x": ({"x": X}, "no array 'y'"),
+    "no-test": ({k: v for k, v in parts().items() if "test" not in k}, "no x_test"),
+    "no-y-test": ({k: v for k, v in parts().items() if k != "y_test"}, "array 'y_test'"),
+    "objects": (GOOD | {"x": np.array([None] * 60, dtype=object)}, "never unpickled"),
+    "odd\n[bold]\tname": ({"x": X}, "no array 'y'"),
+}
+#: What only --kind makes bad: flags, arrays, complaint.
+WITH_FLAGS: dict[str, tuple[dict[str, np.ndarray], list[str], str]] = {
+    "float-labels": (GOOD | {"y": np.where(Y > 0, 1e30, 2e30)}, ["--kind", "classification"], "as floats, which merges"),
+    "fractions": (GOOD | {"y": Y + 0.5}, ["--kind", "classification"], "fractions, as classes"),
+    "grids": (GOOD, ["--kind", "dense"], "a grid like that of x"),
+    "one-hot": (GOOD | {"y": np.eye(2)[Y].astype(int)}, ["--kind", "classification"], "one class per example"),
+    "dense-parts": (
+        parts(y_train=vectors(24), y_val=vectors(24), y_test=vectors(23)),
+        ["--kind", "dense"],
+        "a grid like that of x",
+    ),
+}
+
+
+def raw_npy(header: str, data: bytes = b"") -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+def zipped(**members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return buffer.getvalue()
+
+
+def twice() -> bytes:
+    """Two members of one name, as numpy never writes."""
+    once = io.BytesIO()
+    np.savez(once, x=X, z=X, y=Y)
+    return once.getvalue().replace(b"z.npy", b"x.npy")
+
+
+BIG = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }"
+#: Files by name: bytes, and a word of the complaint.
+FILES: dict[str, tuple[bytes, str]] = {
+    "nothing.npz": (b"", "cannot be read"),
+    "garbage.npz": (b"PK\x03\x04 but no zip", "cannot be read"),
+    "garbage.h5": (b"no hdf5", "cannot be read"),
+    "garbage.hdf5": (b"\x89HDF\r\n\x1a\n" + b"\x00" * 100, "cannot be read"),
+    "nothing.mat": (b"", "cannot be read"),
+    "garbage.mat": (b"MATLAB 5.0 MAT-file".ljust(200), "cannot be read"),
+    "table.csv": (b"1,2\n", "unknown format .csv"),
+    "noending": (b"1,2\n", "unknown format"),
+    "bomb.npz": (zipped(x=raw_npy(BIG % 10**15), y=raw_npy(BIG % 3, b"\0" * 24)), "its header says"),
+    "beyond-64-bits.npz": (zipped(x=raw_npy(BIG % 10**30), y=raw_npy(BIG % 3, b"\0" * 24)), "its header says"),
+    "negative.npz": (zipped(x=raw_npy(BIG % -5), y=raw_npy(BIG % 3, b"\0" * 24)), "its header says"),
+    "code.npz": (zipped(x=raw_npy("__import__('os').system('touch hacked')"), y=b""), "cannot be read"),
+    "cut.npz": (zipped(x=raw_npy(BIG % 100, b"\0" * 24), y=b"short"), "cannot be read|its header says"),
+    "twice.npz": (twice(), "several arrays 'x'"),
+}
+
+
+def write_h5(path: Path, fill: Callable[[h5py.File], object]) -> None:
+    with h5py.File(path, "w") as file:
+        fill(file)
+
+
+def external_storage(file: h5py.File) -> None:
+    file.create_dataset("x", (60, 24), "f4", external=[("/etc/passwd", 0, 60 * 24 * 4)])
+    file["y"] = Y
+
+
+def virtual(file: h5py.File) -> None:
+    layout = h5py.VirtualLayout((60, 24), "f8")
+    layout[:] = h5py.VirtualSource("elsewhere.h5", "x", (60, 24))
+    file.create_virtual_dataset("x", layout)
+    file["y"] = Y
+
+
+def external_link(file: h5py.File) -> None:
+    file["x"] = h5py.ExternalLink("good.h5", "x")
+    file["y"] = Y
+
+
+def huge(file: h5py.File) -> None:
+    file.create_dataset("x", (10**6, 10**7), "f8", chunks=(1, 1000))
+    file["y"] = Y
+
+
+def loop(file: h5py.File) -> None:
+    file["y"] = Y
+    file.create_group("g")["again"] = file["/"]
+
+
+HDF5: dict[str, tuple[Callable[[h5py.File], object], str]] = {
+    "external-storage.h5": (external_storage, "values are in other files"),
+    "virtual.h5": (virtual, "values are in other files"),
+    "external-link.h5": (external_link, "a link to another file"),
+    "huge.h5": (huge, "no memory"),
+    "loop.h5": (loop, "no array 'x'"),
+    "null.h5": (lambda f: (f.create_dataset("x", data=h5py.Empty("f4")), f.__setitem__("y", Y)), "no numbers"),
+    "scalar.h5": (lambda f: (f.__setitem__("x", 1.0), f.__setitem__("y", Y)), "a single value"),
+}
+
+#: JSON that is none of ours.
+JSON: dict[str, bytes] = {
+    "empty": b"",
+    "cut": b'{"seal": {',
+    "list": b"[]",
+    "number": b"3",
+    "deep": b"[" * 200_000,
+    "deep-object": b'{"a":' * 100_000,
+    "not-utf8": b'{"\xff": 1}',
+    "digits": b"1" * 10_000,
+    "foreign": b'{"name": "thesis", "format": 1, "table": "../../evil", "scale": "laptop"}',
+    "unsealed": b'{"identity": {}, "spaces": [], "layers": [], "machine": 1, "repetitions": 2, "rates": 3, "lines": 4}',
+    "sealed-badly": b'{"seal": {"format": 2, "digest": "0"}, "identity": {}}',
+    "from-the-future": b'{"seal": {"format": 99, "version": "9.9"}}',
+}
+
+
+def build(world: Path) -> None:
+    """Everything but the finished run."""
+    for name, (arrays, _) in ARRAYS.items():
+        np.savez(world / f"{name}.npz", **arrays)
+    for name, (arrays, _, _) in WITH_FLAGS.items():
+        np.savez(world / f"{name}.npz", **arrays)
+    for name, (data, _) in FILES.items():
+        (world / name).write_bytes(data)
+    for name, (fill, _) in HDF5.items():
+        write_h5(world / name, fill)
+    np.savez(world / "data.npz", **GOOD)
+    np.savez(world / "regression.npz", **regression())
+    np.savez(world / "dense.npz", **dense_1d())
+    write_h5(world / "good.h5", lambda f: (f.__setitem__("x", X), f.__setitem__("y", Y)))
+    scipy.io.savemat(world / "cells.mat", {"x": np.array([X[:3], "text"], dtype=object), "y": Y})
+    scipy.io.savemat(world / "struct.mat", {"x": {"a": 1}, "y": Y})
+    os.mkfifo(world / "pipe.npz")
+    (world / "pipes").mkdir()
+    os.mkfifo(world / "pipes" / "x.npy")
+    np.save(world / "pipes" / "y.npy", Y)
+    (world / "device.npz").symlink_to("/dev/zero")
+    (world / "loop.npz").symlink_to("loop.npz")
+    (world / "folder.npz").mkdir()
+    (world / "emptyfolder").mkdir()
+    (world / "notes").mkdir()
+    (world / "notes" / "thesis.txt").write_text("mine")
+    (world / "file").write_text("a file")
+    (world / "mine.json").write_text('{"thesis": 1}')
+    (world / "results.md").write_text("my own notes\n")
+    (world / "badbackbone.py").write_text(BACKBONES)
+    for name, data in JSON.items():
+        for folder, file in (("run", "settings.json"), ("results", "burgers-laptop.json")):
+            home = world / f"{folder}-{name}"
+            home.mkdir()
+            (home / file).write_bytes(data)
+        (world / f"{name}.json").write_bytes(data)
+
+
+BACKBONES = '''
+from torch import nn
+import torch
+
+class Late(nn.Module):
+    def __init__(self, request):
+        super().__init__()
+        self.conv = nn.Conv1d(1, request.outputs, 3, padding=1)
+    def forward(self, x):
+        if self.training:
+            raise RuntimeError("only in training")
+        return self.conv(x).mean(-1)
+
+class Norm(nn.Module):
+    """Fails on a batch of one."""
+    def __init__(self, request):
+        super().__init__()
+        first, last = nn.Conv1d(1, 4, 3, padding=1), nn.Linear(4, request.outputs)
+        self.layers = nn.Sequential(first, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.BatchNorm1d(4), last)
+    def forward(self, x):
+        return self.layers(x)
+
+class Nan(nn.Module):
+    def __init__(self, request):
+        super().__init__()
+        self.conv = nn.Conv1d(1, request.outputs, 3, padding=1)
+    def forward(self, x):
+        return self.conv(x).mean(-1) * float("nan")
+
+def nothing(request):
+    return None
+
+def fails(request):
+    raise KeyError("no such thing")
+
+def wrong(request):
+    return nn.Conv1d(1, 2, 3)
+
+def leaves(request):
+    raise SystemExit(0)
+
+number = 3
+'''
+
+
+def copy_run(source: Path, target: Path) -> Path:
+    shutil.copytree(source, target)
+    return target
+
+
+def rewrite(path: Path, change: Callable[[dict], object]) -> None:
+    """Change a JSON document by hand, as somebody with an editor would."""
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document, indent=1))
