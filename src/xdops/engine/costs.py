@@ -67,7 +67,7 @@ def fused_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]
             radices = work.radices[i] or prime_factors(n)
             step = 8.0 * columns * (domain * sum(radices) + (depth - 1) * n * sum(radices))
             flops += times * step
-            seconds += times * (step / rates.kernel + rates.traffic(2 * (domain + lengths[i]) * columns)) + 6 * rates.call
+            seconds += times * (step / rates.kernel + rates.traffic(4 * (domain + lengths[i]) * columns) + 12 * rates.call)
             most = max(most, 4 * domain * columns)
     return flops, seconds, most
 

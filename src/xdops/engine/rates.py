@@ -9,8 +9,10 @@ import torch
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one machine: large products (flop/s), copies (byte/s), a call (s); products of blocks of size `half` run at half rate;
-    compiled kernels (flop/s)."""
+    """Of one machine: large products and compiled kernels (flop/s), copies (byte/s), a call (s).
+
+    Products of blocks of size `half` run at half rate.
+    """
 
     gemm: float = 1.0e11
     memory: float = 1.0e10
