@@ -4,13 +4,16 @@ import json
 import sys
 
 import pytest
+import torch
 
-from xdops.bench import layers, sweep
+from xdops.backbones import Request, SmallCNN, operator_cnn, operator_fno
+from xdops.bench import layers, networks, sweep
 from xdops.bench.counts import causal_counts, conv_flops, counts, training_workload
 from xdops.bench.layers import Layer
 from xdops.bench.memory import peak_memory
 from xdops.bench.summary import TARGETS, geometric_mean, summarise
 from xdops.cli.main import main
+from xdops.convert import XDConfig
 from xdops.report import performance as document
 
 SMALL = (
@@ -192,3 +195,35 @@ def test_peak_memory_is_measured_in_a_process_of_its_own():
     assert used is not None
     assert used > 128 * 16 * 10 * 10 * 4  # the output alone
     assert peak_memory("no such layer", "conv") is None
+
+
+def test_networks_are_measured_in_every_kind_they_have(monkeypatch, tmp_path, capsys):
+    small = (
+        networks.Network("image", SmallCNN, Request("classification", 1, 2, (6, 6)), 2),
+        networks.Network("pde", _narrow(operator_cnn, kernel=3), Request("dense", 1, 1, (8,)), 2, XDConfig(depth=1), ".operation",
+                         _narrow(operator_fno, modes=2)),
+    )  # fmt: skip
+    monkeypatch.setattr(networks, "NETWORKS", small)
+    target = tmp_path / "networks.json"
+    assert main(["bench", "networks", "--repetitions", "3", "--no-memory", "--json", str(target)]) == 0
+    rows = {row["network"]: row["training"] for row in json.loads(target.read_text())["networks"]}
+    assert set(rows["image"]) == {"conv", "xd full", "xd half"}
+    assert set(rows["pde"]) == {"conv", "xd full", "xd half", "fno"}
+    assert all(t["ratio"] == 1 for t in (row["conv"] for row in rows.values()))
+    assert "xd half" in capsys.readouterr().out
+    assert main(["bench", "networks", "--only", "nothing"]) == 2
+
+
+def _narrow(build, **options):
+    return lambda request: build(request, width=2, **options)
+
+
+def test_a_network_of_the_other_kind_is_the_same_function_at_its_start():
+    network = networks.Network(
+        "pde", _narrow(operator_cnn, kernel=3), Request("dense", 1, 1, (8,)), 2, XDConfig(depth=1), ".operation"
+    )
+    x = network.input()
+    expected = network.make("conv").eval()(x)
+    for kind in ("xd full", "xd half"):
+        torch.testing.assert_close(network.make(kind).eval()(x), expected, rtol=1e-4, atol=1e-5)
+    assert network.make("fno") is None

@@ -41,7 +41,7 @@ class CausalCounts:
 
 
 def training_workload(layer: Layer) -> Workload:
-    return from_conv(layer.conv(), layer.size, causal=layer.causal).workload(layer.input())
+    return from_conv(layer.conv(), layer.size, layer.depth, causal=layer.causal).workload(layer.input())
 
 
 def conv_flops(work: Workload) -> float:

@@ -24,6 +24,7 @@ class Layer:
     mode: str = "zeros"
     causal: bool = False
     modes: int | None = None
+    depth: int | None = None  # of the operation, the least that holds the layer if it is None
 
     def conv(self) -> nn.Module:
         make: Any = _CONVS[len(self.size) - 1]
@@ -54,4 +55,5 @@ LAYERS = (
     Layer("jsb", 1, (150, 150), (160,), 2, 1, causal=True),
     Layer("nottingham", 1, (150, 150), (256,), 6, 5, causal=True),
     Layer("pmnist", 32, (25, 25), (784,), 7, 6, causal=True),
+    Layer("pmnist-deep", 64, (25, 25), (784,), 7, 3, depth=3),
 )

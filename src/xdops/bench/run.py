@@ -41,7 +41,7 @@ def inference_step(module: nn.Module, x: Tensor) -> Step:
 
 def operation(conv: nn.Module, layer: Layer, **options: Any) -> XDOperation:
     """The XD-operation of the convolution, with filters of its own, so that gradients do not meet."""
-    op = from_conv(conv, layer.size, causal=layer.causal, **options)
+    op = from_conv(conv, layer.size, **{"causal": layer.causal, "depth": layer.depth} | options)
     op.weight = nn.Parameter(op.weight.detach().clone())
     return op
 

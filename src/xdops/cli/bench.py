@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from xdops.bench import layers, sequences
+from xdops.bench import layers, networks, sequences
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.bench.sweep import lines, measure_point
@@ -111,6 +111,40 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Networks:
+    """A training step and the peak memory of whole networks: convolutions, XD-operations in both domains and, for PDEs, FNO.
+
+    xdops bench networks                            all networks, about twenty minutes on two cores
+    xdops bench networks --only lenet burgers-1024  some
+    """
+
+    only: tuple[str, ...] = ()
+    """names of networks, all if none are given"""
+    repetitions: int = 3
+    """how many times each candidate runs"""
+    memory: bool = True
+    """measure peak memory too, each network in a process of its own (Linux)"""
+    json: Path | None = None
+    """where to write everything"""
+
+    def run(self) -> int:
+        names = [network.name for network in networks.NETWORKS]
+        if unknown := set(self.only) - set(names):
+            raise XDError(f"networks {', '.join(sorted(unknown))}", f"some of {', '.join(names)}", "xdops bench networks")
+        _check(self.repetitions, self.json)
+        console, rows = _console(), []
+        with _progress(console) as progress:
+            task = progress.add_task("")
+            for network in networks.NETWORKS:
+                if not self.only or network.name in self.only:
+                    progress.update(task, description=network.name)
+                    rows.append(networks.measure_network(network, self.repetitions, self.memory))
+        console.print(networks_table(rows))
+        _write(console, self.json, self.repetitions, {"networks": rows})
+        return 0
+
+
+@dataclass(frozen=True)
+class Sequences:
     """Time a training step of searched sequence networks, in every way to be causal, against the TCN's, on random data.
 
     xdops bench sequences --json sequences.json     about a minute
@@ -162,11 +196,12 @@ class Document:
         return 0
 
 
-#: `xdops bench layers | sweep | sequences | document`.
+#: `xdops bench layers | networks | sweep | sequences | document`.
 Bench = (
     Annotated[Layers, tyro.conf.subcommand("layers")]
+    | Annotated[Networks, tyro.conf.subcommand("networks")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
-    | Annotated[Networks, tyro.conf.subcommand("sequences")]
+    | Annotated[Sequences, tyro.conf.subcommand("sequences")]
     | Annotated[Document, tyro.conf.subcommand("document")]
 )
 
@@ -208,6 +243,23 @@ def _line(row: dict[str, Any]) -> str:
 
 def _ratio(timings: dict[str, dict[str, float]], name: str) -> str:
     return f"{timings[name]['ratio']:.2f}" if name in timings else ""
+
+
+def networks_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="A training step: milliseconds with convolutions, the others as multiples of it; peak memory in MiB")
+    table.add_column("network")
+    for name in ("batch", "conv ms", *networks.KINDS[1:], *(f"{kind} MiB" for kind in networks.KINDS)):
+        table.add_column(name, justify="right")
+    for row in rows:
+        memory = {kind: used for kind, used in row["memory"].items() if used is not None}
+        table.add_row(
+            row["network"],
+            str(row["batch"]),
+            f"{row['training']['conv']['seconds'] * 1e3:.0f}",
+            *(_ratio(row["training"], kind) for kind in networks.KINDS[1:]),
+            *(f"{memory[kind] / 2**20:.0f}" if kind in memory else "" for kind in networks.KINDS),
+        )
+    return table
 
 
 def layers_table(rows: list[dict[str, Any]]) -> Table:

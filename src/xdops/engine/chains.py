@@ -27,6 +27,17 @@ class ChainLayout:
     rows: tuple[int, int]  # (step, count): rows 0, step, ...
     columns: int  # the first so many
 
+    @property
+    def count(self) -> int:
+        """How many tensors."""
+        return len(self.sequence)
+
+    def transform(self, stages: Sequence[Tensor], space: Workspace, wants_grad: bool) -> "Chain":
+        return Chain(self, stages, space, wants_grad)
+
+    def dense(self, stages: Sequence[Tensor]) -> Tensor:
+        return dense_chain(self, stages)
+
 
 class Chain:
     """Stages (2, *digits without the mixed one, r, r), planar, applied in the order of the layout."""

@@ -1,5 +1,6 @@
 """What the parts of an evaluation cost, by count: products at the machine's rate, memory traffic, calls."""
 
+import math
 from collections.abc import Sequence
 
 from xdops.engine.build import group_sizes
@@ -52,6 +53,22 @@ def transforms(work: Workload, grouping: Grouping, rates: Rates) -> tuple[float,
                 seconds += times * (rates.product(step, min(sizes)) + rates.traffic(4 * columns * (points + n)))
                 seconds += 8 * stages * rates.call * (1 + (sizes[0] if len(sizes) > 2 else 0))
                 most = max(most, 8 * n * columns)
+    return flops, seconds, most
+
+
+def fused_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]:
+    """The same, factor by factor in compiled kernels; the backward pass goes forward once more, as gradients of factors need it."""
+    flops = seconds = most = 0.0
+    times = (4.0 if work.train_arch else 2.0) if work.train else 1.0
+    for lengths, c, depth in ((work.inputs, work.c_in, work.depth[2]), (work.outputs, work.c_out, work.depth[0])):
+        for i, (n, domain) in enumerate(zip(work.sizes, work.domain, strict=True)):
+            others = math.prod(size if j > i else lengths[j] for j, size in enumerate(work.domain) if j != i)
+            columns = work.batch * c * others
+            radices = work.radices[i] or prime_factors(n)
+            step = 8.0 * columns * (domain * sum(radices) + (depth - 1) * n * sum(radices))
+            flops += times * step
+            seconds += times * (step / rates.kernel + rates.traffic(4 * (domain + lengths[i]) * columns) + 12 * rates.call)
+            most = max(most, 4 * domain * columns)
     return flops, seconds, most
 
 

@@ -9,12 +9,16 @@ import torch
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one machine: large products (flop/s), copies (byte/s), a call (s); products of blocks of size `half` run at half rate."""
+    """Of one machine: large products and compiled kernels (flop/s), copies (byte/s), a call (s).
+
+    Products of blocks of size `half` run at half rate.
+    """
 
     gemm: float = 1.0e11
     memory: float = 1.0e10
     call: float = 8e-6
     half: float = 20.0
+    kernel: float = 6.0e10
 
     def product(self, flops: float, smallest: float) -> float:
         """Seconds for products whose smallest dimension is so large."""

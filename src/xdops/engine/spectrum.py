@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from xdops.engine import transforms
-from xdops.engine.chains import Chain, ChainLayout, dense_chain
+from xdops.engine.chains import ChainLayout
+from xdops.engine.fused import FusedLayout
 from xdops.engine.mixing import FilterGradients, Filters, group_first, group_last
 from xdops.engine.passes import Maybe
 from xdops.engine.planar import complex_of
@@ -28,6 +29,9 @@ KEEP = 1 << 24
 
 Row = list[Transform]
 
+#: How a matrix is given: as stages, as its butterflies' own values, or, None, dense.
+MatrixForm = ChainLayout | FusedLayout | None
+
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -35,12 +39,12 @@ class Spectrum:
 
     x (batch, c_in, m...); w (c_out, c_in/g, k...), or (2, c_out, c_in/g, k...) if complex. All complex tensors are planar: w,
     b (2, n...), C (2, g, c_out/g, c_in/g), and the tensors of K, L and M, cut to the rows and columns in use: (2, rows, columns)
-    for a dense matrix, its stages for a chain. Per matrix and dimension a layout says which, None for dense.
+    for a dense matrix, its stages for a chain, its butterflies' values for kernels. Per matrix and dimension a layout says which.
     """
 
     groups: int
-    K: tuple[ChainLayout | None, ...]
-    M: tuple[ChainLayout | None, ...]
+    K: tuple[MatrixForm, ...]
+    M: tuple[MatrixForm, ...]
     by_tap: bool  # channels mix tap by tap
 
     def forward(self, tensors: Sequence[Maybe], keep: bool) -> tuple[Tensor, list[Tensor]]:
@@ -117,9 +121,9 @@ class Spectrum:
         dims, position = len(self.K), 0
         dense = []
         for layout in (*self.K, *[None] * dims, *self.M):
-            count = 1 if layout is None else len(layout.sequence)
+            count = 1 if layout is None else layout.count
             stages = [t for t in matrices[position : position + count] if t is not None]
-            dense.append(complex_of(stages[0] if layout is None else dense_chain(layout, stages)))
+            dense.append(complex_of(stages[0] if layout is None else layout.dense(stages)))
             position += count
         return formula(x, w, b, C, dense[:dims], dense[dims : 2 * dims], dense[2 * dims :], self.groups)
 
@@ -130,10 +134,10 @@ class Spectrum:
         for layouts in (self.K, (None,) * len(self.K), self.M):
             row: Row = []
             for layout in layouts:
-                count = 1 if layout is None else len(layout.sequence)
+                count = 1 if layout is None else layout.count
                 part = [t for t in tensors[position : position + count] if t is not None]
                 wants = any(needs[position : position + count])
-                row.append(Dense(part[0], space, wants) if layout is None else Chain(layout, part, space, wants))
+                row.append(Dense(part[0], space, wants) if layout is None else layout.transform(part, space, wants))
                 position += count
             made.append(row)
         return made[0], made[1], made[2]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from xdops.engine.kernels.applying import ButterflyShape, Side, joined_values, multiply, multiply_backward
+from xdops.engine.workspace import workspace
 from xdops.matrices import Butterfly, HalfButterfly, KMatrix
 
 pytest.importorskip("numba")
@@ -93,11 +94,11 @@ def test_rows_enter_a_domain_as_columns(case: Case, real: bool, dtype: torch.dty
     domain = Side(A.shape[0], A.shape[0], turned=False)
     y = torch.empty(2, A.shape[0], case.columns, dtype=dtype)
     flat = joined_values(values)
-    multiply(case.shapes, flat, x, inside, y, domain)
+    multiply(case.shapes, flat, x, inside, y, domain, workspace())
     _close(y, _parts(expected, y))
     g = torch.randn_like(y)
     gx, *gv = torch.autograd.grad(expected, (seen, *values), _complex(g))
-    grad = multiply_backward(case.shapes, flat, g, domain, x, inside, x)  # in place of x
+    grad = multiply_backward(case.shapes, flat, g, domain, x, inside, x, workspace())  # in place of x
     _close(x, _parts(gx, x))
     _close(grad, joined_values(gv))
 
@@ -116,13 +117,13 @@ def test_columns_leave_a_domain_as_rows(case: Case, real: bool, dtype: torch.dty
     outside = Side(A.shape[0], case.count, case.step, 1 if real else 2)
     out = torch.empty(*(() if real else (2,)), case.columns, case.count, dtype=dtype)
     flat = joined_values(values)
-    multiply(case.shapes, flat, y, domain, out, outside)
+    multiply(case.shapes, flat, y, domain, out, outside, workspace())
     _close(out, _parts(expected, out))
     g = torch.randn_like(out)
     gy, *gv = torch.autograd.grad(expected, (seen, *values), _complex(g))
     without = torch.empty_like(y)
-    assert multiply_backward(case.shapes, flat, g, outside, None, domain, without) is None
-    grad = multiply_backward(case.shapes, flat, g, outside, y, domain, y)
+    assert multiply_backward(case.shapes, flat, g, outside, None, domain, without, workspace()) is None
+    grad = multiply_backward(case.shapes, flat, g, outside, y, domain, y, workspace())
     _close(without, _parts(gy, y))
     _close(y, _parts(gy, y))
     _close(grad, joined_values(gv))
@@ -135,7 +136,7 @@ def _gradient(threads: int) -> Tensor:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        grad = multiply_backward(shapes, values.flatten(), g, Side(8, 8, turned=False), x, Side(8, 8, parts=1), None)
+        grad = multiply_backward(shapes, values.flatten(), g, Side(8, 8, turned=False), x, Side(8, 8, parts=1), None, workspace())
     finally:
         torch.set_num_threads(before)
     assert grad is not None
@@ -159,7 +160,6 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
 
 def test_tensors_that_are_not_contiguous_are_refused() -> None:
     x = torch.randn(8, 16).t()
+    inside, domain = Side(8, 8, parts=1), Side(8, 8, turned=False)
     with pytest.raises(ValueError, match="contiguous"):
-        multiply(
-            _butterflies((2, 2, 2), False), torch.randn(96), x, Side(8, 8, parts=1), torch.empty(2, 8, 16), Side(8, 8, turned=False)
-        )
+        multiply(_butterflies((2, 2, 2), False), torch.randn(96), x, inside, torch.empty(2, 8, 16), domain, workspace())

@@ -16,14 +16,27 @@ from xdops.engine.workload import Workload
 
 
 def plan_spectrum(name: str, work: Workload, grouping: costs.Grouping, rates: Rates, why: str) -> Plan:
-    """The plan of a form that goes through the domain, with the cheaper way to mix channels."""
+    """The plan of a form that goes through the domain by products of matrices."""
     flops, seconds, most = costs.transforms(work, grouping, rates)
-    seconds += costs.building(work, grouping, rates)
+    return with_mixing(name, work, flops, seconds + costs.building(work, grouping, rates), most, tuple(grouping), rates, why)
+
+
+def with_mixing(
+    name: str,
+    work: Workload,
+    flops: float,
+    seconds: float,
+    most: float,
+    grouping: tuple[tuple[int, ...] | None, ...],
+    rates: Rates,
+    why: str,
+) -> Plan:
+    """The plan of a form that goes through the domain at this cost, with the cheaper way to mix channels."""
     formed, by_tap = costs.mixing(work, rates), costs.mixing_by_tap(work, rates)
     mixing = formed if by_tap is None or formed[1] <= by_tap[1] else by_tap
     if mixing is by_tap:
         why += "; channels mix tap by tap: filters over the grid are many for the batch"
-    return Plan(name, tuple(grouping), flops + mixing[0], 4 * most, seconds + mixing[1], why, mixing is by_tap)
+    return Plan(name, grouping, flops + mixing[0], 4 * most, seconds + mixing[1], why, mixing is by_tap)
 
 
 def plan(work: Workload, rates: Rates) -> Plan | None:

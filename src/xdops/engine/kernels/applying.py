@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from xdops.engine.kernels import threads
+from xdops.engine.workspace import Workspace
 
 #: Columns of a block, numbers in a row of it; as in `mixrows` and `butterflies`, which only numba should make us import.
 WIDTH, ROW = 16, 32
@@ -80,13 +81,15 @@ def working_numbers(steps: Any, x: Side, y: Side, backward: bool) -> int:
     return blocks * max(x.size, y.size) * ROW + max(1, int(steps[:, 0].max())) * ROW
 
 
-def multiply(shapes: tuple[ButterflyShape, ...], values: Tensor, x: Tensor, x_side: Side, y: Tensor, y_side: Side) -> None:
+def multiply(
+    shapes: tuple[ButterflyShape, ...], values: Tensor, x: Tensor, x_side: Side, y: Tensor, y_side: Side, space: Workspace
+) -> None:
     """y = A x, for the interleaved complex numbers of A's factors, butterfly by butterfly."""
     from xdops.engine.kernels.columns import forward
 
     steps, q = factor_steps(shapes), _columns(x, x_side)
     ranges = threads.parts(-(-q // WIDTH))
-    work = torch.empty(len(ranges), working_numbers(steps, x_side, y_side, False), dtype=x.dtype)
+    work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, False)), x)
     x_, y_, values_, work_ = _flat(x), _flat(y), _flat(values), work.numpy()
     sides = x_side.numbers, y_side.numbers
 
@@ -97,14 +100,21 @@ def multiply(shapes: tuple[ButterflyShape, ...], values: Tensor, x: Tensor, x_si
 
 
 def multiply_backward(
-    shapes: tuple[ButterflyShape, ...], values: Tensor, g: Tensor, y_side: Side, x: Tensor | None, x_side: Side, out: Tensor | None
+    shapes: tuple[ButterflyShape, ...],
+    values: Tensor,
+    g: Tensor,
+    y_side: Side,
+    x: Tensor | None,
+    x_side: Side,
+    out: Tensor | None,
+    space: Workspace,
 ) -> Tensor | None:
     """From the gradient g of y: that of x into out, which may be x, if it is given; that of the values, if x is given."""
     from xdops.engine.kernels.columns import backward
 
     steps, q = factor_steps(shapes), _columns(g, y_side)
     ranges = threads.parts(-(-q // WIDTH))
-    work = torch.empty(len(ranges), working_numbers(steps, x_side, y_side, True), dtype=g.dtype)
+    work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, True)), g)
     room = 0 if x is None else values.numel() + 2 * 8
     grads = torch.zeros(len(ranges), room, dtype=g.dtype)  # a sum per thread
     nothing = g.new_empty(0)

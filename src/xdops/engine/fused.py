@@ -1,0 +1,136 @@
+"""K-matrices that are never merged: compiled kernels take blocks of columns through all their factors, in the cache.
+
+`8 n sum(radices)` flops per column and butterfly, whatever the depth: O(n log n).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from xdops.engine.geometry import Part
+from xdops.engine.kernels.applying import ButterflyShape, Side, joined_values, multiply, multiply_backward
+from xdops.engine.passes import Maybe
+from xdops.engine.planar import planar
+from xdops.engine.workspace import Workspace
+from xdops.matrices import KMatrix
+from xdops.matrices.half import HalfButterfly
+from xdops.matrices.learnable import ButterflyLayout, assemble
+
+
+@dataclass(frozen=True)
+class FusedLayout:
+    """A K-matrix without its numbers, and which of its rows and columns are in use; its tensors are the butterflies' values."""
+
+    butterflies: tuple[ButterflyLayout, ...]
+    shape: tuple[int, int]
+    part: Part
+
+    @staticmethod
+    def of(matrix: KMatrix, part: Part) -> "FusedLayout":
+        layout = tuple((b.radices, b.increasing, isinstance(b, HalfButterfly)) for b in matrix.butterflies)
+        return FusedLayout(layout, (matrix.shape[0], matrix.shape[1]), part)
+
+    @property
+    def count(self) -> int:
+        """How many tensors."""
+        return len(self.butterflies)
+
+    @cached_property
+    def shapes(self) -> tuple[ButterflyShape, ...]:
+        return tuple(ButterflyShape(*layout) for layout in self.butterflies)
+
+    def transform(self, values: Sequence[Tensor], space: Workspace, wants_grad: bool) -> "Fused":
+        return Fused(self, values, space, wants_grad)
+
+    def dense(self, values: Sequence[Tensor]) -> Tensor:
+        """Planar (2, rows, columns), differentiable."""
+        rows, columns = self.part.rows, self.part.columns
+        dense = assemble(self.butterflies, values).to_dense()
+        return planar(dense[rows.start : rows.stop : rows.step, columns.start : columns.stop : columns.step])
+
+
+class Fused:
+    """A `Transform`; see there."""
+
+    def __init__(self, layout: FusedLayout, values: Sequence[Tensor], space: Workspace, wants_grad: bool) -> None:
+        self.layout, self.space = layout, space
+        self.values = joined_values(values)
+        self.rows, self.columns = len(layout.part.rows), len(layout.part.columns)
+        self.collected = torch.zeros_like(self.values) if wants_grad else None
+        self.grads: list[Tensor | None] = [None] * len(values)
+        if self.collected is not None:
+            parts = self.collected.split([v.numel() for v in values])
+            self.grads = [part.view_as(v) for part, v in zip(parts, values, strict=True)]
+
+    def enter(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        x = x.contiguous()
+        out = self.space.empty((2, self.rows, x.shape[-2]), x) if out is None else out.view(2, self.rows, -1)
+        multiply(self.layout.shapes, self.values, x, self._outside(x, 1), out, self._domain(0), self.space)
+        return out
+
+    def leave(self, y: Tensor, out: Tensor) -> Tensor:
+        multiply(self.layout.shapes, self.values, y.contiguous(), self._domain(1), out, self._outside(out, 0), self.space)
+        return out
+
+    def prepare(self, x: Tensor) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+    def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
+        self._back(g.contiguous(), self._domain(0), x.contiguous(), self._outside(x, 1), out)
+
+    def leave_backward(self, g: Tensor, y: Tensor | None, out: Tensor | None = None) -> Tensor:
+        g = g.contiguous()
+        out = self.space.empty((2, self.columns, g.shape[-2]), g) if out is None else out
+        self._back(g, self._outside(g, 0), y, self._domain(1), out)
+        return out.view(2, self.columns, -1)
+
+    def _back(self, g: Tensor, y_side: Side, x: Tensor | None, x_side: Side, out: Tensor | None) -> None:
+        seen = x if self.collected is not None else None
+        if seen is None and out is None:
+            return
+        grad = multiply_backward(self.layout.shapes, self.values, g, y_side, seen, x_side, out, self.space)
+        if grad is not None and self.collected is not None:
+            self.collected += grad
+
+    def _domain(self, side: int) -> Side:
+        """All rows, or columns, with those of the input next to each other."""
+        return Side(self.layout.shape[side], self.layout.shape[side], turned=False)
+
+    def _outside(self, t: Tensor, side: int) -> Side:
+        """t (q, count) or (2, q, count) on the matrix's input (1) or output (0) side."""
+        used = self.layout.part.columns if side else self.layout.part.rows
+        return Side(self.layout.shape[side], len(used), used.step, t.dim() - 1)
+
+
+@dataclass(frozen=True)
+class FusedColumns:
+    """The first columns of a K-matrix as a planar matrix (2, rows, columns): what it makes of unit vectors. See `Passes`."""
+
+    layout: FusedLayout
+
+    def forward(self, tensors: Sequence[Maybe], keep: bool) -> tuple[Tensor, list[Tensor]]:
+        transform = Fused(self.layout, _present(tensors), Workspace(), False)
+        units = self._units(transform.values)
+        out = units.new_empty(2, transform.rows, transform.columns)
+        return transform.enter(units, out), []
+
+    def backward(self, g: Tensor, tensors: Sequence[Maybe], kept: Sequence[Tensor], needs: Sequence[bool]) -> list[Maybe]:
+        transform = Fused(self.layout, _present(tensors), Workspace(), True)
+        transform.enter_backward(g, self._units(transform.values), None)
+        return [grad if need else None for grad, need in zip(transform.grads, needs, strict=True)]
+
+    def plain(self, tensors: Sequence[Maybe]) -> Tensor:
+        return self.layout.dense(_present(tensors))
+
+    def _units(self, like: Tensor) -> Tensor:
+        return torch.eye(len(self.layout.part.columns), dtype=like.dtype)
+
+
+def _present(tensors: Sequence[Maybe]) -> list[Tensor]:
+    return [t for t in tensors if t is not None]
