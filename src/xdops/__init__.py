@@ -17,6 +17,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.operations import XDOperation, nearest_named
 from xdops.operations.catalogue import named
+from xdops.operations.catalogue.fourier import SpectralConv
 from xdops.operations.distances.measure import distance
 from xdops.spaces import load, save
 
@@ -25,6 +26,7 @@ __all__ = [
     "ConversionReport",
     "KMatrix",
     "RevertReport",
+    "SpectralConv",
     "XDConfig",
     "XDError",
     "XDOperation",

@@ -1,12 +1,14 @@
 """An operation fixed for inference, as a plain module: everything that does not depend on the input is computed once and for all.
 
-What comes out knows nothing of K-matrices, plans or gradients of an architecture. It is ordinary real tensor code on buffers, which
-pickles, copies, autocasts, compiles and exports like any other module.
+What comes out knows nothing of K-matrices or plans: buffers, and ordinary real tensor code on them, which pickles, copies,
+autocasts, compiles and exports like any other module. Where nobody traces it, the engine's own passes go over the same buffers,
+which is faster.
 """
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +19,13 @@ from xdops.engine.evaluate import evaluate
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.taps import CAUSAL_BLOCK, Reach, all_taps, apply_real_taps, made
 from xdops.engine.geometry import Part, pad, place
-from xdops.engine.mixing import CHUNK, group_first, group_last
+from xdops.engine.mixing import group_first, group_last
+from xdops.engine.operator import is_traced
+from xdops.engine.passes import compute
 from xdops.engine.plan import Plan
 from xdops.engine.planar import matmul, multiply, rotate
 from xdops.engine.planner import make_plan, possible_plans
-from xdops.engine.spectrum import PART
+from xdops.engine.spectrum import Spectrum
 from xdops.engine.transforms import FEW_COLUMNS
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
@@ -32,8 +36,8 @@ from xdops.operations.source import Source
 if TYPE_CHECKING:
     from xdops.operations.operation import XDOperation
 
-#: Up to this many numbers the filters over the grid are kept; beyond, what makes them.
-WHOLE = 1 << 24
+#: Per dimension.
+Ranges = Sequence[range]
 
 #: The batch that is planned for: inference has no batch size of its own.
 TYPICAL_BATCH = 64
@@ -54,7 +58,7 @@ def merged(op: "XDOperation", input_size: Sequence[int] | None) -> nn.Module:
     if op.causal is not None:
         return MergedTaps(op.axes, op.padding_mode, e, op.bias)
     work = e.workload()
-    plans = [make_plan(work, name) for name in ("spectral", "joined", "grouped") if name in possible_plans(work)]
+    plans = [make_plan(work, name) for name in ("spectral", "joined", "grouped", "grouped3") if name in possible_plans(work)]
     cheapest = min(plans, key=lambda plan: plan.seconds)
     return MergedSpectrum(op.axes, op.padding_mode, e, cheapest, op.bias)
 
@@ -98,11 +102,9 @@ class _Merged(nn.Module):
     """What both kinds below share: inputs are checked, padded and placed; the bias is added."""
 
     bias: Tensor | None
-    examples: int  # that are worth computing together
 
     def __init__(self, axes: Sequence[Axis], padding_mode: str, e: Evaluation, bias: Tensor | None) -> None:
         super().__init__()
-        self.examples = max(1, PART // (2 * math.prod(A.shape[0] for A in e.M) * max(e.c_in, e.c_out)))
         self.axes, self.padding_mode, self.groups = tuple(axes), padding_mode, e.groups
         self.in_channels, self.out_channels = e.c_in, e.c_out
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
@@ -113,11 +115,7 @@ class _Merged(nn.Module):
         x = pad(input, self.axes, self.padding_mode)
         if any(axis.wraps and m != axis.size for axis, m in zip(self.axes, lengths, strict=True)):
             x = place(x, self.axes, lengths)
-        step = self.examples
-        if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.shape[0] <= step:
-            y = self.fixed(x, lengths)
-        else:  # in parts of the batch that stay in the cache
-            y = torch.cat([self.fixed(part, lengths) for part in x.split(step)])
+        y = self.fixed(x, lengths)
         return y if self.bias is None else y + self.bias.reshape(-1, *(1 for _ in self.axes))
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -131,7 +129,6 @@ class MergedTaps(_Merged):
 
     def __init__(self, axes: Sequence[Axis], padding_mode: str, e: Evaluation, bias: Tensor | None) -> None:
         super().__init__(axes, padding_mode, e, bias)
-        self.examples = 1 << 30
         n = e.K[0].shape[0]
         rows = range(0, n, axes[0].stride)
         parts = [Part(rows, range(e.K[0].shape[1])), e.part("L", 0), Part(range(e.M[0].shape[0]), range(n))]
@@ -160,60 +157,91 @@ class MergedSpectrum(_Merged):
 
     K: nn.ModuleList
     M: nn.ModuleList
-    left: Tensor | None
-    right: Tensor
-    added: Tensor | None
-    gates: Tensor | None
+    taps: Tensor
+    b: Tensor | None
+    C: Tensor | None
 
     def __init__(self, axes: Sequence[Axis], padding_mode: str, e: Evaluation, plan: Plan, bias: Tensor | None) -> None:
         super().__init__(axes, padding_mode, e, bias)
-        self.together = e.dims if plan.form == "joined" else 1  # dimensions that one matrix goes along
+        joined = plan.form == "joined"
+        self.together = e.dims if joined else 1  # dimensions that one matrix goes along
         for name, matrices in (("K", e.K), ("M", e.M)):
-            fixed = [_dense(matrices, e.dtype)] if plan.form == "joined" else _per_dimension(matrices, plan.grouping, e.dtype)
+            fixed = [_dense(matrices, e.dtype)] if joined else _per_dimension(matrices, plan.grouping, e.dtype)
             setattr(self, name, nn.ModuleList(fixed))
-        self.domain = tuple(math.prod(A.shape[0] for A in e.M[i : i + self.together]) for i in range(0, e.dims, self.together))
-        left, right, b = _filters(e)
-        numbers = 2 * math.prod(self.domain) * e.c_out * e.c_in // e.groups
-        made = _made(left, right, b, e.C, e.groups) if numbers <= WHOLE or plan.form == "joined" else None
-        self.step = self.domain[0] if made is not None else max(1, CHUNK * self.domain[0] // numbers)
-        kept = (left, right, b, e.C) if made is None else (None, made, None, None)  # what makes the filters, or they themselves
-        if made is None:  # every part of the batch would make them again
-            self.examples = 1 << 30
-        for name, tensor in zip(("left", "right", "added", "gates"), kept, strict=True):
-            self.register_buffer(name, tensor)
+        if e.operands.columns:
+            L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
+        else:
+            L = dense_matrices(e.L, [e.part("L", i) for i in range(e.dims)])
+        L = [kronecker(L)] if joined else L
+        self.count = len(L)
+        for i, A in enumerate(L):
+            self.register_buffer(f"L_{i}", A.to(e.dtype).clone())
+        b = e.b
+        self.register_buffer("taps", (e.taps.flatten(-e.dims) if joined else e.taps).detach().clone())
+        self.register_buffer("b", None if b is None else (b.flatten(1) if joined else b).clone())
+        self.register_buffer("C", e.C)
+        self.by_tap = plan.by_tap and not joined
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        K: Any = self.K
-        M: Any = self.M
         pairs = list(zip(self.axes, lengths, strict=True))
         along = range(0, len(pairs), self.together)
         columns = [[axis.columns(m) for axis, m in pairs[i : i + self.together]] for i in along]
         rows = [[axis.rows(m) for axis, m in pairs[i : i + self.together]] for i in along]
-        batch, last = x.shape[0], len(columns) - 1
+        L = [getattr(self, f"L_{i}") for i in range(self.count)]
+        plain = is_traced(x) or torch.jit.is_tracing() or torch.is_autocast_enabled(x.device.type)
+        y = self._plain(x, L, rows, columns) if plain else self._fast(x, L, rows, columns)
+        return y.reshape(x.shape[0], self.out_channels, *(axis.out(m) for axis, m in pairs))
+
+    def _fast(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
+        """As the engine does it, in memory that is used again."""
+        K = [_cast(A).rows_in_use(r) for A, r in zip(self.K, rows, strict=True)]
+        M = [_cast(A).columns_in_use(c) for A, c in zip(self.M, columns, strict=True)]
+        spectrum = Spectrum(self.groups, tuple(A.layout for A in K), tuple(A.layout for A in M), self.by_tap)
+        tensors = [*(t for A in K for t in A.tensors), *L, *(t for A in M for t in A.tensors)]
+        x = x.flatten(2) if self.together > 1 else x
+        return compute(spectrum, x, self.taps, self.b, self.C, *tensors)
+
+    def _plain(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
+        """Step by step."""
+        domain, last = [A.shape[1] for A in L], len(L) - 1
         t = x.reshape(1, -1, _count(columns[last]))
         for i in range(last, -1, -1):
-            t = M[i].enter(t, columns[i])
+            t = _cast(self.M[i]).enter(t, columns[i])
             t = t if i == 0 else t.reshape(2, -1, _count(columns[i - 1]))
-        x_hat = group_first(t.reshape(2, math.prod(self.domain), batch, self.in_channels), self.groups)
-        t = group_last(self._mixed(x_hat), self.groups)
+        x_hat = group_first(t.reshape(2, math.prod(domain), x.shape[0], self.in_channels), self.groups)
+        t = group_last(_mix(x_hat, self._filters(L)), self.groups)
         for i in range(last + 1):
-            t = K[i].leave(t.reshape(2, self.domain[i], -1), rows[i], real=i == last)
-        return t.reshape(batch, self.out_channels, *(axis.out(m) for axis, m in pairs))
+            t = _cast(self.K[i]).leave(t.reshape(2, domain[i], -1), rows[i], real=i == last)
+        return t
 
-    def _mixed(self, x_hat: Tensor) -> Tensor:
-        """(2, points g, batch, c_in/g) -> (2, points g, batch, c_out/g)."""
-        if self.left is None:
-            return _mix(x_hat, self.right)
-        parts, per = [], x_hat.shape[1] // self.domain[0]
-        for start in range(0, self.domain[0], self.step):
-            stop = min(self.domain[0], start + self.step)
-            b = None if self.added is None else self.added[:, start:stop]
-            w = _made(self.left[:, start:stop], self.right, b, self.gates, self.groups)
-            parts.append(_mix(x_hat[:, start * per : stop * per], w))
-        return torch.cat(parts, dim=1)
+    def _filters(self, L: Sequence[Tensor]) -> Tensor:
+        """C (L w + b) at every point, as (2, points g, c_in/g, c_out/g)."""
+        w = self.taps if self.taps.dim() == 3 + len(L) else torch.stack((self.taps, torch.zeros_like(self.taps)))
+        w = w.unflatten(1, (self.groups, -1)).permute(0, *range(4, 4 + len(L)), 1, 3, 2)  # (2, k_1..k_N, g, c_in/g, c_out/g)
+        for i, A in enumerate(L):
+            moved = w.movedim(1 + i, 1)
+            w = matmul(A, moved.flatten(2)).unflatten(2, moved.shape[2:]).movedim(1, 1 + i)
+        if self.b is not None:
+            w = w + self.b[..., None, None, None]
+        if self.C is not None:
+            w = multiply(w, self.C.mT.reshape(2, *(1 for _ in L), *self.C.mT.shape[1:]))
+        return w.flatten(1, -3)
 
 
-def _count(ranges: Sequence[range]) -> int:
+@dataclass(frozen=True)
+class InUse:
+    """What the engine takes: a dense planar matrix, or a chain's stages and layout."""
+
+    tensors: list[Tensor]
+    layout: ChainLayout | None
+
+
+def _cast(module: nn.Module) -> "DenseMatrix | ChainMatrix":
+    assert isinstance(module, DenseMatrix | ChainMatrix)
+    return module
+
+
+def _count(ranges: Ranges) -> int:
     return math.prod(map(len, ranges))
 
 
@@ -221,33 +249,6 @@ def _mix(x: Tensor, w: Tensor) -> Tensor:
     """x w at every point: x (2, p, batch, c_in), w (2, p, c_in, c_out)."""
     real = torch.baddbmm(torch.bmm(x[0], w[0]), x[1], w[1], alpha=-1)
     return torch.stack((real, torch.baddbmm(torch.bmm(x[0], w[1]), x[1], w[0])))
-
-
-def _filters(e: Evaluation) -> tuple[Tensor, Tensor, Tensor | None]:
-    """L of dimension 1 (2, n_1, k_1); filters with all others in the domain, (2, k_1, rest, g, c_in, c_out); b (2, n_1, rest)."""
-    if e.operands.columns:
-        L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
-    else:
-        L = dense_matrices(e.L, [e.part("L", i) for i in range(e.dims)])
-    L = [A.to(e.dtype) for A in L]
-    w = e.taps if e.description.complex_weight else torch.stack((e.taps, torch.zeros_like(e.taps)))
-    w = w.unflatten(1, (e.groups, -1)).permute(0, *range(4, 4 + e.dims), 1, 3, 2)  # (2, k_1..k_N, g, c_in/g, c_out/g)
-    for i in range(1, e.dims):
-        moved = w.movedim(1 + i, 1)
-        w = matmul(L[i], moved.flatten(2)).unflatten(2, moved.shape[2:]).movedim(1, 1 + i)
-    w = w.reshape(2, w.shape[1], -1, *w.shape[-3:])
-    b = e.b
-    return L[0], w.contiguous(), None if b is None else b.reshape(2, b.shape[1], -1)
-
-
-def _made(left: Tensor, right: Tensor, b: Tensor | None, C: Tensor | None, groups: int) -> Tensor:
-    """The filters C (L w + b) at some points of the first dimension, as (2, points g, c_in/g, c_out/g)."""
-    w = matmul(left, right.flatten(2)).unflatten(2, right.shape[2:])  # (2, p, rest, g, c_in, c_out)
-    if b is not None:
-        w = w + b[..., None, None, None]
-    if C is not None:
-        w = multiply(w, C.mT[:, None, None])
-    return w.flatten(1, 3)
 
 
 def _per_dimension(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
@@ -275,21 +276,35 @@ class DenseMatrix(nn.Module):
         self.rows, self.columns = tuple(rows), tuple(columns)
         self.register_buffer("matrix", matrix)
 
-    def enter(self, x: Tensor, columns: Sequence[range]) -> Tensor:
-        """x (1, q, m) real or (2, q, m) -> (2, n, q)."""
+    def rows_in_use(self, rows: Ranges) -> InUse:
+        return InUse([self._rows(rows).contiguous()], None)
+
+    def columns_in_use(self, columns: Ranges) -> InUse:
+        return InUse([self._columns(columns).contiguous()], None)
+
+    def _rows(self, rows: Ranges) -> Tensor:
         A = self.matrix
-        if _count(columns) != A.shape[2]:
-            A = A.unflatten(2, self.columns)[(slice(None), slice(None), *map(_slice, columns))].flatten(2)
+        return (
+            A if _count(rows) == A.shape[1] else A.unflatten(1, self.rows)[(slice(None), *map(_slice, rows))].flatten(1, len(rows))
+        )
+
+    def _columns(self, columns: Ranges) -> Tensor:
+        A = self.matrix
+        if _count(columns) == A.shape[2]:
+            return A
+        return A.unflatten(2, self.columns)[(slice(None), slice(None), *map(_slice, columns))].flatten(2)
+
+    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
+        """x (1, q, m) real or (2, q, m) -> (2, n, q)."""
+        A = self._columns(columns)
         y = torch.matmul(A.flatten(0, 1), x[0].t())
         if x.shape[0] == 2:
             y = torch.addmm(y, rotate(A).flatten(0, 1), x[1].t())
         return y.unflatten(0, (2, -1))
 
-    def leave(self, y: Tensor, rows: Sequence[range], real: bool) -> Tensor:
+    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
         """y (2, n, q) -> (1, q, r), the real part, or (2, q, r)."""
-        A = self.matrix
-        if _count(rows) != A.shape[1]:
-            A = A.unflatten(1, self.rows)[(slice(None), *map(_slice, rows))].flatten(1, len(rows))
+        A = self._rows(rows)
         flat, turned = y.flatten(0, 1), [torch.cat((A[0], -A[1]), dim=1)]
         if not real:
             turned.append(torch.cat((A[1], A[0]), dim=1))
@@ -302,14 +317,23 @@ class ChainMatrix(nn.Module):
 
     def __init__(self, stages: Sequence[Tensor], layout: ChainLayout) -> None:
         super().__init__()
-        self.digits, self.sequence = layout.digits, layout.sequence
+        self.layout, self.digits, self.sequence = layout, layout.digits, layout.sequence
         for i, stage in enumerate(stages):
             self.register_buffer(f"stage_{i}", stage)
 
-    def enter(self, x: Tensor, columns: Sequence[range]) -> Tensor:
+    def rows_in_use(self, rows: Ranges) -> InUse:
+        return InUse(self._tensors(), replace(self.layout, rows=(rows[0].step, len(rows[0]))))
+
+    def columns_in_use(self, columns: Ranges) -> InUse:
+        return InUse(self._tensors(), replace(self.layout, columns=len(columns[0])))
+
+    def _tensors(self) -> list[Tensor]:
+        return [getattr(self, f"stage_{i}") for i in range(len(self.sequence))]
+
+    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
         return self._stages(nn.functional.pad(x, (0, math.prod(self.digits) - x.shape[2])).mT, real=False)
 
-    def leave(self, y: Tensor, rows: Sequence[range], real: bool) -> Tensor:
+    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
         return self._stages(y, real)[:, _slice(rows[0])].mT
 
     def _stages(self, t: Tensor, real: bool) -> Tensor:
