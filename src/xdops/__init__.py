@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from xdops.matrices import KMatrix
     from xdops.operations import XDOperation, nearest_named
     from xdops.operations.catalogue import named
+    from xdops.operations.catalogue.fourier import SpectralConv
     from xdops.operations.distances.measure import distance
     from xdops.spaces import load, save
 
@@ -33,6 +34,7 @@ __all__ = [
     "ConversionReport",
     "KMatrix",
     "RevertReport",
+    "SpectralConv",
     "XDConfig",
     "XDError",
     "XDOperation",
@@ -71,6 +73,7 @@ _HOMES = {
     "xdops.matrices": ("KMatrix",),
     "xdops.operations": ("XDOperation", "nearest_named"),
     "xdops.operations.catalogue": ("named",),
+    "xdops.operations.catalogue.fourier": ("SpectralConv",),
     "xdops.operations.distances.measure": ("distance",),
     "xdops.spaces": ("load", "save"),
 }

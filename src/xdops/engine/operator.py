@@ -1,11 +1,12 @@
-"""The evaluation as operators of torch, for compilers, exporters and function transforms, which see through nothing else.
+"""The evaluation as operators of torch, for compilers and exporters, which see through nothing else.
 
 `xdops::evaluate` is planned inside, where shapes are numbers: a compiler sees one node, whatever the form, and any batch size. Its
 backward pass is an operator as well, `xdops::evaluate_backward`, which evaluates again and goes back; gradients of gradients
 differentiate the plain formula. In eager mode the same evaluation runs without operators, which saves its second forward pass.
+Function transforms (`torch.func`) get the plain formula itself, which they can differentiate and vectorise as they like.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,13 +22,21 @@ from xdops.engine.plan import Plan
 
 
 def is_traced(x: Tensor) -> bool:
-    """Whether somebody looks on who only understands operators: a compiler, an exporter, vmap or grad, a tensor without numbers."""
+    """Whether somebody looks on: a compiler, an exporter, a function transform, or a tensor without numbers."""
     return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0
         or x.device.type == "meta"
     )
+
+
+def evaluate_traced(description: Description, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`evaluate` for those who look on."""
+    o = operands
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return _plain(description, [x, o.weight, o.b, o.C, *o.values], o.columns, dtype)
+    return operator(x, o.weight, o.b, o.C, o.values, o.columns, description.encode(), dtype)
 
 
 @contextmanager
@@ -188,24 +197,3 @@ def _backward_twice(ctx: Any, grads: list[Maybe]) -> tuple[Any, ...]:
 
 
 backward_operator.register_autograd(_backward_twice, setup_context=_setup_twice)
-
-
-def _one_by_one(run: Callable[..., Any]) -> Callable[..., Any]:
-    """vmap by a loop over the examples."""
-
-    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
-        def at(arg: Any, dim: Any, i: int) -> Any:
-            if isinstance(arg, list | tuple) and isinstance(dim, list | tuple):
-                return [at(a, d, i) for a, d in zip(arg, dim, strict=True)]
-            return arg if dim is None or not isinstance(arg, Tensor) else arg.select(dim, i)
-
-        results = [run(*(at(a, d, i) for a, d in zip(args, in_dims, strict=True))) for i in range(info.batch_size)]
-        if isinstance(results[0], Tensor):
-            return torch.stack(results), 0
-        return [torch.stack(column) for column in zip(*results, strict=True)], [0] * len(results[0])
-
-    return rule
-
-
-operator.register_vmap(_one_by_one(operator))
-backward_operator.register_vmap(_one_by_one(backward_operator))

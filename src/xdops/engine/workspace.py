@@ -38,6 +38,10 @@ class _Buffer:
         return torch._C._storage_Use_Count(self.storage._cdata) == _NOBODY
 
 
+def _last_used(buffer: _Buffer) -> int:
+    return buffer.used
+
+
 class Workspace:
     """The memory of one thread."""
 
@@ -53,12 +57,12 @@ class Workspace:
         self.requests += 1
         octave = size.bit_length()
         alike = self.buffers.setdefault((like.dtype, octave), [])
-        for buffer in alike:
-            if buffer.free:
-                break
+        free = [buffer for buffer in alike if buffer.free]
+        if free:
+            buffer = max(free, key=_last_used)  # most likely still in the cache
+        elif len(alike) >= MOST:
+            return like.new_empty(shape)
         else:
-            if len(alike) >= MOST:
-                return like.new_empty(shape)
             self._give_up_idle()
             buffer = _Buffer(1 << octave, like.dtype)  # pages that are never touched take no memory
             alike.append(buffer)

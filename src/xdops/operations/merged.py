@@ -1,25 +1,32 @@
 """An operation fixed for inference, as a plain module: everything that does not depend on the input is computed once and for all.
 
-What comes out knows nothing of K-matrices, plans or gradients of an architecture. It is ordinary real tensor code on buffers, which
-pickles, copies, autocasts, compiles and exports like any other module.
+What comes out knows nothing of K-matrices or plans: buffers, and ordinary real tensor code on them, which pickles, copies,
+autocasts, compiles and exports like any other module. Where nobody traces it, the engine's own passes go over the same buffers,
+which is faster.
 """
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from xdops.engine.build import chain_layout, chain_stages, dense_matrices, some_columns
+from xdops.engine.build import chain_layout, chain_stages, dense_matrices, kronecker, some_columns
 from xdops.engine.chains import ChainLayout
 from xdops.engine.evaluate import evaluate
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.taps import CAUSAL_BLOCK, Reach, all_taps, apply_real_taps, made
 from xdops.engine.geometry import Part, pad, place
-from xdops.engine.mixing import CHUNK, WHOLE, group_first, group_last
+from xdops.engine.mixing import group_first, group_last
+from xdops.engine.operator import is_traced
+from xdops.engine.passes import compute
+from xdops.engine.plan import Plan
 from xdops.engine.planar import matmul, multiply, rotate
 from xdops.engine.planner import make_plan, possible_plans
+from xdops.engine.spectrum import Spectrum
+from xdops.engine.transforms import FEW_COLUMNS
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.operations.axes import Axis
@@ -29,8 +36,11 @@ from xdops.operations.source import Source
 if TYPE_CHECKING:
     from xdops.operations.operation import XDOperation
 
+#: Per dimension.
+Ranges = Sequence[range]
+
 #: The batch that is planned for: inference has no batch size of its own.
-TYPICAL_BATCH = 16
+TYPICAL_BATCH = 64
 
 
 @torch.no_grad()
@@ -48,9 +58,9 @@ def merged(op: "XDOperation", input_size: Sequence[int] | None) -> nn.Module:
     if op.causal is not None:
         return MergedTaps(op.axes, op.padding_mode, e, op.bias)
     work = e.workload()
-    plans = [make_plan(work, name) for name in ("spectral", "grouped") if name in possible_plans(work)]
+    plans = [make_plan(work, name) for name in ("spectral", "joined", "grouped", "grouped3") if name in possible_plans(work)]
     cheapest = min(plans, key=lambda plan: plan.seconds)
-    return MergedSpectrum(op.axes, op.padding_mode, e, cheapest.grouping, op.bias)
+    return MergedSpectrum(op.axes, op.padding_mode, e, cheapest, op.bias)
 
 
 def _one_matrix(op: "XDOperation", e: Evaluation) -> nn.Module | None:
@@ -147,144 +157,200 @@ class MergedSpectrum(_Merged):
 
     K: nn.ModuleList
     M: nn.ModuleList
-    left: Tensor
-    right: Tensor
-    added: Tensor | None
-    gates: Tensor | None
+    taps: Tensor
+    b: Tensor | None
+    C: Tensor | None
 
-    def __init__(
-        self,
-        axes: Sequence[Axis],
-        padding_mode: str,
-        e: Evaluation,
-        grouping: Sequence[tuple[int, ...] | None],
-        bias: Tensor | None,
-    ) -> None:
+    def __init__(self, axes: Sequence[Axis], padding_mode: str, e: Evaluation, plan: Plan, bias: Tensor | None) -> None:
         super().__init__(axes, padding_mode, e, bias)
+        joined = plan.form == "joined"
+        self.together = e.dims if joined else 1  # dimensions that one matrix goes along
         for name, matrices in (("K", e.K), ("M", e.M)):
-            setattr(self, name, nn.ModuleList(FixedMatrix(A, cut, e.dtype) for A, cut in zip(matrices, grouping, strict=True)))
-        self.domain = tuple(A.shape[0] for A in e.M)
-        left, right, b = _filters(e)
-        points = math.prod(self.domain)
-        pairs = e.c_out * e.c_in // e.groups
-        few = 2 * points * pairs <= WHOLE
-        self.step = self.domain[0] if few else max(1, CHUNK * self.domain[0] // (2 * points * pairs))
-        self.register_buffer("left", left)
-        self.register_buffer("right", right)
-        self.register_buffer("added", b)
-        self.register_buffer("gates", e.C)
-        if few:  # all filters, made once: an empty left says so
-            made = self._made(slice(0, self.domain[0]))
-            self.register_buffer("left", left[:, :0])
-            self.register_buffer("right", made)
-            self.register_buffer("added", None)
-            self.register_buffer("gates", None)
-
-    def _made(self, part: slice) -> Tensor:
-        """The filters C (L w + b) at some points of the first dimension, as (2, points g, c_in/g, c_out/g)."""
-        w = matmul(self.left[:, part], self.right)  # (2, p, rest g c_in c_out)
-        w = w.unflatten(2, (-1, self.groups, self.in_channels // self.groups, self.out_channels // self.groups))
-        if self.added is not None:
-            w = w + self.added[:, part, :, None, None, None]
-        if self.gates is not None:
-            w = multiply(w, self.gates.mT[:, None, None])
-        return w.flatten(1, 3)
+            fixed = [_dense(matrices, e.dtype)] if joined else _per_dimension(matrices, plan.grouping, e.dtype)
+            setattr(self, name, nn.ModuleList(fixed))
+        if e.operands.columns:
+            L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
+        else:
+            L = dense_matrices(e.L, [e.part("L", i) for i in range(e.dims)])
+        L = [kronecker(L)] if joined else L
+        self.count = len(L)
+        for i, A in enumerate(L):
+            self.register_buffer(f"L_{i}", A.to(e.dtype).clone())
+        b = e.b
+        self.register_buffer("taps", (e.taps.flatten(-e.dims) if joined else e.taps).detach().clone())
+        self.register_buffer("b", None if b is None else (b.flatten(1) if joined else b).clone())
+        self.register_buffer("C", e.C)
+        self.by_tap = plan.by_tap and not joined
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        batch, last = x.shape[0], len(self.axes) - 1
-        K: Any = self.K
-        M: Any = self.M
-        columns = [axis.columns(m) for axis, m in zip(self.axes, lengths, strict=True)]
-        rows = [axis.rows(m) for axis, m in zip(self.axes, lengths, strict=True)]
-        t = x.reshape(1, -1, x.shape[-1])
+        pairs = list(zip(self.axes, lengths, strict=True))
+        along = range(0, len(pairs), self.together)
+        columns = [[axis.columns(m) for axis, m in pairs[i : i + self.together]] for i in along]
+        rows = [[axis.rows(m) for axis, m in pairs[i : i + self.together]] for i in along]
+        L = [getattr(self, f"L_{i}") for i in range(self.count)]
+        plain = is_traced(x) or torch.jit.is_tracing() or torch.is_autocast_enabled(x.device.type)
+        y = self._plain(x, L, rows, columns) if plain else self._fast(x, L, rows, columns)
+        return y.reshape(x.shape[0], self.out_channels, *(axis.out(m) for axis, m in pairs))
+
+    def _fast(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
+        """As the engine does it, in memory that is used again."""
+        K = [_cast(A).rows_in_use(r) for A, r in zip(self.K, rows, strict=True)]
+        M = [_cast(A).columns_in_use(c) for A, c in zip(self.M, columns, strict=True)]
+        spectrum = Spectrum(self.groups, tuple(A.layout for A in K), tuple(A.layout for A in M), self.by_tap)
+        tensors = [*(t for A in K for t in A.tensors), *L, *(t for A in M for t in A.tensors)]
+        x = x.flatten(2) if self.together > 1 else x
+        return compute(spectrum, x, self.taps, self.b, self.C, *tensors)
+
+    def _plain(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
+        """Step by step."""
+        domain, last = [A.shape[1] for A in L], len(L) - 1
+        t = x.reshape(1, -1, _count(columns[last]))
         for i in range(last, -1, -1):
-            t = M[i].enter(t, columns[i])
-            t = t if i == 0 else t.reshape(2, -1, len(columns[i - 1]))
-        x_hat = group_first(t.reshape(2, math.prod(self.domain), batch, self.in_channels), self.groups)
-        parts, per = [], x_hat.shape[1] // self.domain[0]
-        for start in range(0, self.domain[0], self.step):
-            part = slice(start, min(self.domain[0], start + self.step))
-            w = self.right if self.left.shape[1] == 0 else self._made(part)
-            x_part = x_hat[:, part.start * per : part.stop * per]
-            real = torch.baddbmm(torch.bmm(x_part[0], w[0]), x_part[1], w[1], alpha=-1)
-            parts.append(torch.stack((real, torch.baddbmm(torch.bmm(x_part[0], w[1]), x_part[1], w[0]))))
-        t = group_last(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1), self.groups)
+            t = _cast(self.M[i]).enter(t, columns[i])
+            t = t if i == 0 else t.reshape(2, -1, _count(columns[i - 1]))
+        x_hat = group_first(t.reshape(2, math.prod(domain), x.shape[0], self.in_channels), self.groups)
+        t = group_last(_mix(x_hat, self._filters(L)), self.groups)
         for i in range(last + 1):
-            t = K[i].leave(t.reshape(2, self.domain[i], -1), rows[i], real=i == last)
-        return t.reshape(batch, self.out_channels, *map(len, rows))
+            t = _cast(self.K[i]).leave(t.reshape(2, domain[i], -1), rows[i], real=i == last)
+        return t
+
+    def _filters(self, L: Sequence[Tensor]) -> Tensor:
+        """C (L w + b) at every point, as (2, points g, c_in/g, c_out/g)."""
+        w = self.taps if self.taps.dim() == 3 + len(L) else torch.stack((self.taps, torch.zeros_like(self.taps)))
+        w = w.unflatten(1, (self.groups, -1)).permute(0, *range(4, 4 + len(L)), 1, 3, 2)  # (2, k_1..k_N, g, c_in/g, c_out/g)
+        for i, A in enumerate(L):
+            moved = w.movedim(1 + i, 1)
+            w = matmul(A, moved.flatten(2)).unflatten(2, moved.shape[2:]).movedim(1, 1 + i)
+        if self.b is not None:
+            w = w + self.b[..., None, None, None]
+        if self.C is not None:
+            w = multiply(w, self.C.mT.reshape(2, *(1 for _ in L), *self.C.mT.shape[1:]))
+        return w.flatten(1, -3)
 
 
-def _filters(e: Evaluation) -> tuple[Tensor, Tensor, Tensor | None]:
-    """L of dimension 1 (2, n_1, k_1); filters with all others in the domain, (2, k_1, rest g c_in c_out); b (2, n_1, rest)."""
-    if e.operands.columns:
-        L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
-    else:
-        L = dense_matrices(e.L, [e.part("L", i) for i in range(e.dims)])
-    L = [A.to(e.dtype) for A in L]
-    w = e.taps if e.description.complex_weight else torch.stack((e.taps, torch.zeros_like(e.taps)))
-    w = w.unflatten(1, (e.groups, -1)).permute(0, *range(4, 4 + e.dims), 1, 3, 2)  # (2, k_1..k_N, g, c_in/g, c_out/g)
-    for i in range(1, e.dims):
-        moved = w.movedim(1 + i, 1)
-        w = matmul(L[i], moved.flatten(2)).unflatten(2, moved.shape[2:]).movedim(1, 1 + i)
-    b = e.b
-    return L[0], w.flatten(2).contiguous(), None if b is None else b.flatten(2) if e.dims > 1 else b[..., None]
+@dataclass(frozen=True)
+class InUse:
+    """What the engine takes: a dense planar matrix, or a chain's stages and layout."""
+
+    tensors: list[Tensor]
+    layout: ChainLayout | None
 
 
-class FixedMatrix(nn.Module):
-    """A complex matrix in planar form, dense or as stages that mix one digit each (see `engine.chains`)."""
+def _cast(module: nn.Module) -> "DenseMatrix | ChainMatrix":
+    assert isinstance(module, DenseMatrix | ChainMatrix)
+    return module
 
-    stage_0: Tensor
 
-    def __init__(self, matrix: KMatrix, cut: tuple[int, ...] | None, dtype: torch.dtype) -> None:
+def _count(ranges: Ranges) -> int:
+    return math.prod(map(len, ranges))
+
+
+def _mix(x: Tensor, w: Tensor) -> Tensor:
+    """x w at every point: x (2, p, batch, c_in), w (2, p, c_in, c_out)."""
+    real = torch.baddbmm(torch.bmm(x[0], w[0]), x[1], w[1], alpha=-1)
+    return torch.stack((real, torch.baddbmm(torch.bmm(x[0], w[1]), x[1], w[0])))
+
+
+def _per_dimension(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
+    return [_dense([A], dtype) if cut is None else _chain(A, cut, dtype) for A, cut in zip(matrices, grouping, strict=True)]
+
+
+def _dense(matrices: Sequence[KMatrix], dtype: torch.dtype) -> "DenseMatrix":
+    whole = dense_matrices(matrices, [Part(range(A.shape[0]), range(A.shape[1])) for A in matrices])
+    sizes = [A.shape[0] for A in matrices], [A.shape[1] for A in matrices]
+    return DenseMatrix(kronecker(whole).to(dtype).contiguous(), *sizes)
+
+
+def _chain(matrix: KMatrix, cut: tuple[int, ...], dtype: torch.dtype) -> "ChainMatrix":
+    layout = chain_layout(matrix, cut, Part(range(matrix.shape[0]), range(matrix.shape[1])))
+    return ChainMatrix([stage.to(dtype) for stage in chain_stages(matrix, cut, layout)], layout)
+
+
+class DenseMatrix(nn.Module):
+    """A planar matrix along one dimension, or along several that are flattened into one: rows and columns are grids then."""
+
+    matrix: Tensor
+
+    def __init__(self, matrix: Tensor, rows: Sequence[int], columns: Sequence[int]) -> None:
         super().__init__()
-        self.shape = matrix.shape
-        whole = Part(range(self.shape[0]), range(self.shape[1]))
-        self.layout: ChainLayout | None = None if cut is None else chain_layout(matrix, cut, whole)
-        if cut is None or self.layout is None:
-            stages = dense_matrices([matrix], [whole])
-        else:
-            stages = chain_stages(matrix, cut, self.layout)
-        self.count = len(stages)
-        for i, stage in enumerate(stages):
-            self.register_buffer(f"stage_{i}", stage.to(dtype).clone())
+        self.rows, self.columns = tuple(rows), tuple(columns)
+        self.register_buffer("matrix", matrix)
 
-    def enter(self, x: Tensor, columns: range) -> Tensor:
+    def rows_in_use(self, rows: Ranges) -> InUse:
+        return InUse([self._rows(rows).contiguous()], None)
+
+    def columns_in_use(self, columns: Ranges) -> InUse:
+        return InUse([self._columns(columns).contiguous()], None)
+
+    def _rows(self, rows: Ranges) -> Tensor:
+        A = self.matrix
+        return (
+            A if _count(rows) == A.shape[1] else A.unflatten(1, self.rows)[(slice(None), *map(_slice, rows))].flatten(1, len(rows))
+        )
+
+    def _columns(self, columns: Ranges) -> Tensor:
+        A = self.matrix
+        if _count(columns) == A.shape[2]:
+            return A
+        return A.unflatten(2, self.columns)[(slice(None), slice(None), *map(_slice, columns))].flatten(2)
+
+    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
         """x (1, q, m) real or (2, q, m) -> (2, n, q)."""
-        if self.layout is None:
-            A = self.stage_0[:, :, columns.start : columns.stop : columns.step]
-            y = torch.matmul(A.reshape(-1, A.shape[2]), x[0].mT)
-            if x.shape[0] == 2:
-                y = torch.addmm(y, rotate(A).reshape(-1, A.shape[2]), x[1].mT)
-            return y.unflatten(0, (2, -1))
-        return self._stages(nn.functional.pad(x, (0, self.shape[1] - x.shape[2])).mT, parts=2)
+        A = self._columns(columns)
+        y = torch.matmul(A.flatten(0, 1), x[0].t())
+        if x.shape[0] == 2:
+            y = torch.addmm(y, rotate(A).flatten(0, 1), x[1].t())
+        return y.unflatten(0, (2, -1))
 
-    def leave(self, y: Tensor, rows: range, real: bool) -> Tensor:
+    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
         """y (2, n, q) -> (1, q, r), the real part, or (2, q, r)."""
-        if self.layout is None:
-            A = self.stage_0[:, rows.start : rows.stop : rows.step]
-            flat = y.flatten(0, 1).t()
-            parts = [flat @ torch.cat((A[0], -A[1]), dim=1).t()]
-            if not real:
-                parts.append(flat @ torch.cat((A[1], A[0]), dim=1).t())
-            return torch.stack(parts)
-        return self._stages(y, parts=1 if real else 2)[:, rows.start : rows.stop : rows.step].mT
+        A = self._rows(rows)
+        flat, turned = y.flatten(0, 1), [torch.cat((A[0], -A[1]), dim=1)]
+        if not real:
+            turned.append(torch.cat((A[1], A[0]), dim=1))
+        few = A.shape[1] < FEW_COLUMNS  # BLAS is slow at writing few columns: they are written as rows and turned around
+        return torch.stack([(a @ flat).t() if few else flat.t() @ a.t().contiguous() for a in turned])
 
-    def _stages(self, t: Tensor, parts: int) -> Tensor:
-        """(1 or 2, n, q) -> (parts, n, q). A digit that was mixed comes last in memory, so that nothing is copied in between."""
-        assert self.layout is not None
-        t = t.unflatten(1, self.layout.digits)
-        order = list(range(len(self.layout.digits)))
-        for i, digit in enumerate(self.layout.sequence):
+
+class ChainMatrix(nn.Module):
+    """A planar matrix as stages that mix one digit each; see `engine.chains`."""
+
+    def __init__(self, stages: Sequence[Tensor], layout: ChainLayout) -> None:
+        super().__init__()
+        self.layout, self.digits, self.sequence = layout, layout.digits, layout.sequence
+        for i, stage in enumerate(stages):
+            self.register_buffer(f"stage_{i}", stage)
+
+    def rows_in_use(self, rows: Ranges) -> InUse:
+        return InUse(self._tensors(), replace(self.layout, rows=(rows[0].step, len(rows[0]))))
+
+    def columns_in_use(self, columns: Ranges) -> InUse:
+        return InUse(self._tensors(), replace(self.layout, columns=len(columns[0])))
+
+    def _tensors(self) -> list[Tensor]:
+        return [getattr(self, f"stage_{i}") for i in range(len(self.sequence))]
+
+    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
+        return self._stages(nn.functional.pad(x, (0, math.prod(self.digits) - x.shape[2])).mT, real=False)
+
+    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
+        return self._stages(y, real)[:, _slice(rows[0])].mT
+
+    def _stages(self, t: Tensor, real: bool) -> Tensor:
+        """(1 or 2, n, q) -> (1 or 2, n, q). A digit that was mixed comes last in memory, so that nothing is copied in between."""
+        t, order = t.unflatten(1, self.digits), list(range(len(self.digits)))
+        for i, digit in enumerate(self.sequence):
             rest = [d for d in order if d != digit]
             natural = sorted(rest)
             T = getattr(self, f"stage_{i}")
             T = T.permute(0, *(1 + natural.index(d) for d in rest), T.dim() - 2, T.dim() - 1)
             x = t.movedim(1 + order.index(digit), -2)
-            real = T[0] @ x[0] if x.shape[0] == 1 else T[0] @ x[0] - T[1] @ x[1]
-            if i == self.count - 1 and parts == 1:
-                t = real[None]
-            else:
-                t = torch.stack((real, T[1] @ x[0] if x.shape[0] == 1 else T[0] @ x[1] + T[1] @ x[0]))
-            order = [*rest, digit]
-        t = t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1)
-        return t.flatten(1, -2)
+            parts = [T[0] @ x[0] if x.shape[0] == 1 else T[0] @ x[0] - T[1] @ x[1]]
+            if not real or i < len(self.sequence) - 1:
+                parts.append(T[1] @ x[0] if x.shape[0] == 1 else T[0] @ x[1] + T[1] @ x[0])
+            t, order = torch.stack(parts), [*rest, digit]
+        return t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1).flatten(1, -2)
+
+
+def _slice(one: range) -> slice:
+    return slice(one.start, one.stop, one.step)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from xdops.engine.description import Description
 from xdops.engine.evaluate import evaluate, plan_of
 from xdops.engine.evaluation import Evaluation, Operands
-from xdops.engine.operator import is_traced, operator
+from xdops.engine.operator import evaluate_traced, is_traced
 from xdops.engine.plan import Plan
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
@@ -213,18 +213,16 @@ class XDOperation(nn.Module):
         else:
             check_shape(tuple(input.shape), input.dtype, self.in_channels, self.axes)
         o, bias = self.operands(), self.bias
-        autocast = torch.is_autocast_enabled(input.device.type)
+        device = input.device.type
+        autocast = device != "meta" and torch.is_autocast_enabled(device)
         if input.dtype != o.weight.dtype and not autocast:
             raise XDError(
                 f"an input of dtype {input.dtype}", f"{o.weight.dtype}, the dtype of the filters", f"x.to({o.weight.dtype})"
             )
         if not traced and self.plan in ("auto", "source") and self._is_source(o):
             return self._layer(input, o.weight, bias)
-        dtype = torch.get_autocast_dtype(input.device.type) if autocast else input.dtype
-        if traced:
-            y = operator(input, o.weight, o.b, o.C, o.values, o.columns, self.description().encode(), dtype)
-        else:
-            y = evaluate(self.description(), o, input, dtype)
+        dtype = torch.get_autocast_dtype(device) if autocast else input.dtype
+        y = (evaluate_traced if traced else evaluate)(self.description(), o, input, dtype)
         return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in self.axes))
 
     def _is_source(self, o: Operands) -> bool:

@@ -71,6 +71,8 @@ class Start:
 
     def is_now(self, parameters: Iterable[Tensor]) -> bool:
         for i, p in enumerate(parameters):
+            if "meta" in (p.device.type, self.values[i].device.type):  # no values, nothing to compare
+                return False
             if self.values[i].device != p.device:
                 self.values[i] = self.values[i].to(p.device)
             if self.values[i].dtype != p.dtype or not torch.equal(self.values[i], p):
