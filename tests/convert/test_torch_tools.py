@@ -163,7 +163,7 @@ def test_saved_tensor_hooks_see_what_is_kept_for_the_backward_pass():
     assert sum(sizes) > X.numel()
 
 
-@pytest.mark.parametrize("convert", [darts_])
+@SPACES
 def test_func_grad_and_per_sample_gradients(convert):
     model = network(convert)
     parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
