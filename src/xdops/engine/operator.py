@@ -105,7 +105,7 @@ def backward_operator(
         ]
         y = _evaluate(Description.decode(description), tensors, columns, dtype)
         wanted = [t for t in tensors if t is not None and t.requires_grad]
-        return [t.clone() for t in torch.autograd.grad(y, wanted, g.to(y.dtype))]
+        return [t.clone(memory_format=torch.contiguous_format) for t in torch.autograd.grad(y, wanted, g.to(y.dtype))]
 
 
 @backward_operator.register_fake

@@ -242,7 +242,10 @@ def _cast(module: nn.Module) -> "DenseMatrix | ChainMatrix":
 
 
 def _count(ranges: Ranges) -> int:
-    return math.prod(map(len, ranges))
+    count = 1
+    for one in ranges:
+        count *= len(one)
+    return count
 
 
 def _mix(x: Tensor, w: Tensor) -> Tensor:
@@ -285,14 +288,16 @@ class DenseMatrix(nn.Module):
     def _rows(self, rows: Ranges) -> Tensor:
         A = self.matrix
         return (
-            A if _count(rows) == A.shape[1] else A.unflatten(1, self.rows)[(slice(None), *map(_slice, rows))].flatten(1, len(rows))
+            A
+            if _count(rows) == A.shape[1]
+            else A.unflatten(1, self.rows)[(slice(None), *[_slice(r) for r in rows])].flatten(1, len(rows))
         )
 
     def _columns(self, columns: Ranges) -> Tensor:
         A = self.matrix
         if _count(columns) == A.shape[2]:
             return A
-        return A.unflatten(2, self.columns)[(slice(None), slice(None), *map(_slice, columns))].flatten(2)
+        return A.unflatten(2, self.columns)[(slice(None), slice(None), *[_slice(c) for c in columns])].flatten(2)
 
     def enter(self, x: Tensor, columns: Ranges) -> Tensor:
         """x (1, q, m) real or (2, q, m) -> (2, n, q)."""
