@@ -14,14 +14,25 @@ from xdops.matrices.radices import MAX_RADIX, cheapest_size, prime_factors, smoo
 
 @dataclass(frozen=True)
 class Axis(Line):
-    """One dimension, with the inputs that it takes. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs."""
+    """One dimension, with the inputs that it takes. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs.
+
+    Where the layer pads with zeros, taps reach `before` points before the first input and `after` points past the last output's own:
+    these points must be free of inputs, modulo n too, or an input would be longer than the layer that the axis was made for.
+    """
+
+    before: int = 0
+    after: int = 0
 
     @property
     def longest(self) -> int:
         """The length of the longest input."""
         room = self.size if self.wraps else (self.size - 1) // self.step + 1 - sum(self.pad)
-        fits = range(room, 0, -1)
-        return next(m for m in fits if (self.out(m) - 1) * self.stride < self.size)
+        return next(m for m in range(room, 0, -1) if self._fits(m))
+
+    def _fits(self, m: int) -> bool:
+        """Whether inputs and outputs leave free what the taps reach."""
+        inputs, outputs = (m - 1) * self.step + 1, (self.out(m) - 1) * self.stride + 1
+        return inputs + self.before <= self.size and outputs + self.after <= self.size
 
     def check(self, m: int, dim: int) -> None:
         """Refuse what does not fit, naming both sizes."""
@@ -52,6 +63,12 @@ class Axis(Line):
                 f"outputs within the operation's {self.size} rows",
                 f"size={(self.out(m) - 1) * self.stride + 1} or more",
             )
+        if not self._fits(m):
+            raise XDError(
+                f"an input of length {m} in spatial dimension {dim}",
+                f"at most {self.longest}: of the operation's {self.size} points, the others stay free for the layer's zero padding",
+                f"an operation made for it: from_conv(conv, input_size={m}), or convert_ with an example of length {m}",
+            )
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,12 @@ class Taps:
     def span(self) -> tuple[int, int]:
         ends = (self.first, self.first + (self.count - 1) * self.step)
         return min(ends), max(ends)
+
+    @property
+    def reach(self) -> dict[str, int]:
+        """How far they reach before the first input and past an output's own point: what an `Axis` keeps free."""
+        low, high = self.span
+        return {"before": max(0, -low), "after": max(0, high)}
 
 
 def least_size(taps: Taps, inputs: int, outputs: int) -> int:
@@ -134,7 +157,7 @@ def conv_axis(
             return Axis(m, stride=stride, growth=growth, wraps=True, wrap_pad=pad), centred
     if mode == "zeros":
         n = choose_size(least_size(centred, m, outputs), size, "this layer at every position", half)
-        return Axis(n, stride=stride, growth=growth), centred
+        return Axis(n, stride=stride, growth=growth, **centred.reach), centred
     plain = Taps(kernel, 0, dilation)
     n = choose_size(least_size(plain, m + low + high, outputs), size, "this layer with its explicit padding", half)
     return Axis(n, stride=stride, growth=growth, pad=pad), plain
@@ -157,6 +180,6 @@ def conv_transpose_axis(
     if wrap and not half:
         least = max(inputs, outputs, kernel)
         n = smooth_size(least) if size is None else choose_size(least, size, "the wrapped layer")
-    else:
-        n = choose_size(least_size(taps, inputs, outputs), size, "this layer", half)
-    return Axis(n, step=stride, growth=growth), taps
+        return Axis(n, step=stride, growth=growth), taps
+    n = choose_size(least_size(taps, inputs, outputs), size, "this layer", half)
+    return Axis(n, step=stride, growth=growth, **taps.reach), taps

@@ -68,6 +68,7 @@ def pool_axis(
         pool_pad=pad,
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
+        **taps.reach,
     ), taps
 
 
