@@ -113,3 +113,14 @@ def test_a_merge_that_fails_changes_nothing(monkeypatch):
     with pytest.raises(MemoryError):
         merge_(model)
     assert all(model.get_submodule(n) is op for n, op in operations.items())
+
+
+def test_a_merged_operation_says_what_the_convolution_said():
+    model = nn.Sequential(nn.Conv1d(2, 4, 3, padding=1, stride=2))
+    convert_(model, torch.randn(1, 2, 8))
+    with torch.no_grad():
+        for parameter in arch_parameters(model):
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    merge_(model.eval())
+    assert not isinstance(model[0], nn.Conv1d)
+    assert (model[0].stride, model[0].padding, model[0].kernel_size, model[0].out_channels) == ((2,), (1,), (3,), 4)

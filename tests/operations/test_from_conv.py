@@ -202,3 +202,22 @@ def test_the_operation_shares_the_weights_of_the_layer():
     op = XDOperation.from_conv(layer, 10)
     assert op.weight is layer.weight
     assert op.bias is layer.bias
+
+
+@pytest.mark.parametrize("domain", ["full", "half"])
+@pytest.mark.parametrize(("kernel", "padding", "dilation"), [(3, 1, 1), (5, 2, 1), (3, 2, 2), (4, 1, 1), (3, 0, 1)])
+@pytest.mark.parametrize("size", [8, 16, 31])
+def test_an_input_longer_than_the_one_it_was_made_for_is_right_or_refused(kernel, padding, dilation, size, domain):
+    conv = nn.Conv1d(2, 2, kernel, padding=padding, dilation=dilation, dtype=torch.float64)
+    op = XDOperation.from_conv(conv, size, domain=domain)
+    right = []
+    for m in range(size - 2, size + 9):
+        x = torch.randn(1, 2, m, dtype=torch.float64)
+        try:
+            given = op.evaluate(x, "dense")
+        except XDError:
+            assert m > size
+            continue
+        torch.testing.assert_close(given, conv(x), rtol=1e-10, atol=1e-10)
+        right.append(m)
+    assert {size - 2, size - 1, size} <= set(right)

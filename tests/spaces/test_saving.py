@@ -280,3 +280,14 @@ def test_a_file_is_written_whole_or_not_at_all(file, tmp_path, monkeypatch):
     assert [*tmp_path.iterdir()] == [file]
     with pytest.raises(XDError, match="does not exist"):
         save(model, tmp_path / "nowhere" / "net")
+
+
+def test_a_layer_of_another_stride_is_not_the_one_that_was_saved(tmp_path):
+    def build(stride):
+        return nn.Sequential(nn.Conv1d(2, 2, 3, padding=1, stride=stride))
+
+    model = build(2)
+    xdops.convert_(model, torch.randn(1, 2, 8))
+    xdops.save(model, tmp_path / "net.safetensors")
+    with pytest.raises(XDError, match=r"0: Conv1d 3 stride 2 in the file.*here it is Conv1d 3"):
+        xdops.load(tmp_path / "net.safetensors", lambda: build(1))

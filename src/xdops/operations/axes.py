@@ -16,8 +16,8 @@ from xdops.matrices.radices import MAX_RADIX, cheapest_size, prime_factors, smoo
 class Axis(Line):
     """One dimension, with the inputs that it takes. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs.
 
-    Where the layer pads with zeros, taps reach `before` points before the first input and `after` points past the last output's own:
-    these points must be free of inputs, modulo n too, or an input would be longer than the layer that the axis was made for.
+    Where the layer pads with zeros, taps reach `before` points before the first input and `after` points past the last output's
+    own: these points must be free of inputs, modulo n too, or an input would meet itself around the corner.
     """
 
     before: int = 0

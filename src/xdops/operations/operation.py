@@ -26,6 +26,12 @@ from xdops.operations.source import Source, Start
 #: The architecture parameters, by the paper's names.
 ARCHITECTURE = ("K", "L", "M", "b", "C")
 
+#: What a convolution says about itself, and an operation too.
+GEOMETRY = (
+    "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "output_padding", "transposed", "groups",
+    "padding_mode",
+)  # fmt: skip
+
 
 class XDOperation(nn.Module):
     """Re((K_1 (x) ... (x) K_N) diag(C (L w + b)) (M_1 (x) ... (x) M_N) x) + bias, in 1, 2 or 3 dimensions.
@@ -272,7 +278,11 @@ class XDOperation(nn.Module):
         module. This operation stays as it is, and what it learns later does not reach the module.
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
-        return merged(self, size)
+        module = merged(self, size)
+        for name in GEOMETRY:  # which a network's own code may read, as it reads a convolution's
+            if not hasattr(module, name):
+                setattr(module, name, getattr(self, name))
+        return module
 
     def evaluate(self, x: Tensor, plan: str) -> Tensor:
         """The definition in complex arithmetic, with its K-matrices multiplied as `plan` says, "dense" or "staged": the oracle."""

@@ -54,6 +54,7 @@ def record(name: str, edge: nn.Module, origin: Origin) -> dict[str, Any]:
     recipe = origin.recipe
     return {
         "name": name,
+        "layer": describe(origin.module),
         "kind": recipe.kind,
         "channels": recipe.channels,
         "input_size": recipe.input_size,
@@ -92,6 +93,12 @@ def repeat_(model: nn.Module, done: Mapping[str, Any], shapes: Mapping[str, tupl
         if not kind.matches(name, layer, recipe.config):
             here = f"the backbone that was saved: here it is a {describe(layer)}"
             raise XDError(f"{name}: {kind.noun} in the file", here, "its own build")
+        if describe(layer) != entry.get("layer", describe(layer)):
+            raise XDError(
+                f"{name}: {entry['layer']} in the file",
+                f"the backbone that was saved: here it is {describe(layer)}",
+                "its own build",
+            )
         check_plausible(entry, recipe, layer, shapes)
         device = next((t.device for t in (*layer.parameters(), *model.parameters())), torch.device("cpu"))
         try:
