@@ -93,13 +93,13 @@ def repeat_(model: nn.Module, done: Mapping[str, Any], shapes: Mapping[str, tupl
         if not kind.matches(name, layer, recipe.config):
             here = f"the backbone that was saved: here it is a {describe(layer)}"
             raise XDError(f"{name}: {kind.noun} in the file", here, "its own build")
+        check_plausible(entry, recipe, layer, shapes)
         if describe(layer) != entry.get("layer", describe(layer)):
             raise XDError(
                 f"{name}: {entry['layer']} in the file",
                 f"the backbone that was saved: here it is {describe(layer)}",
                 "its own build",
             )
-        check_plausible(entry, recipe, layer, shapes)
         device = next((t.device for t in (*layer.parameters(), *model.parameters())), torch.device("cpu"))
         try:
             edge, origin = _SPACES[entry["settings"]["space"]](layer, recipe, entry["settings"], device)
