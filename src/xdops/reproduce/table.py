@@ -122,8 +122,8 @@ class LineFigure:
 
 @dataclass(frozen=True)
 class CurvesFigure:
-    """Training (dotted) and held-out (solid) curves by epoch, a colour per method. where: settings of its rows. held_out: which part
-    it is, "validation" where a table has one of its own.
+    """Training (dotted) and held-out (solid) curves by epoch, a colour per method. where: settings of its rows. held_out: which
+    part it is, "validation" where a table has one of its own.
     """
 
     where: Mapping[str, Value]
