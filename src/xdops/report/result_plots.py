@@ -129,7 +129,10 @@ def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colour
     axes.set_xlabel("epoch")
     axes.set_ylabel(literal(drawn[0]["metric"]) + (" (%)" if scale == 100 else ""))
     handles = [Line2D([], [], color=colours[line["method"]], linewidth=2, label=literal(line["method"])) for line in drawn]
-    handles += [Line2D([], [], color=INK, label="test"), Line2D([], [], color=INK, linestyle=":", label="training loss")]
+    handles += [
+        Line2D([], [], color=INK, label=spec.get("held_out", "test")),
+        Line2D([], [], color=INK, linestyle=":", label="training loss"),
+    ]
     _legend(axes, handles)
 
 

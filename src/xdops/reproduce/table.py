@@ -122,10 +122,13 @@ class LineFigure:
 
 @dataclass(frozen=True)
 class CurvesFigure:
-    """Training (dotted) and held-out (solid) curves by epoch, a colour per method. where: settings of its rows."""
+    """Training (dotted) and held-out (solid) curves by epoch, a colour per method. where: settings of its rows. held_out: which
+    part it is, "validation" where a table has one of its own.
+    """
 
     where: Mapping[str, Value]
     title: str = ""
+    held_out: str = "test"
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "curves", **vars(self), "where": dict(self.where)}

@@ -102,7 +102,9 @@ def _curves(*chosen: str) -> tuple[CurvesFigure, ...]:
     """Of every data set at every scale; those without runs are not drawn."""
     parts = dict.fromkeys((preset.data, preset.part) for presets in PRESETS.values() for preset in presets)
     return tuple(
-        CurvesFigure(setting_of(data, part), f"{data}, {part}" if part else data) for data, part in parts if data in chosen
+        CurvesFigure(setting_of(data, part), f"{data}, {part}" if part else data, "validation")
+        for data, part in parts
+        if data in chosen
     )
 
 
