@@ -289,5 +289,5 @@ def test_a_layer_of_another_stride_is_not_the_one_that_was_saved(tmp_path):
     model = build(2)
     xdops.convert_(model, torch.randn(1, 2, 8))
     xdops.save(model, tmp_path / "net.safetensors")
-    with pytest.raises(XDError, match=r"0: Conv1d 3 stride 2 in the file.*here it is Conv1d 3"):
+    with pytest.raises(XDError, match=r"0: stride \[2\] in the file.*here it is \[1\]"):
         xdops.load(tmp_path / "net.safetensors", lambda: build(1))

@@ -54,7 +54,7 @@ def record(name: str, edge: nn.Module, origin: Origin) -> dict[str, Any]:
     recipe = origin.recipe
     return {
         "name": name,
-        "layer": describe(origin.module),
+        "stride": stride_of(origin.module),
         "kind": recipe.kind,
         "channels": recipe.channels,
         "input_size": recipe.input_size,
@@ -66,6 +66,12 @@ def record(name: str, edge: nn.Module, origin: Origin) -> dict[str, Any]:
         "settings": origin.settings,
         "trained": sorted(edge.trained) if isinstance(edge, XDOperation) else None,
     }
+
+
+def stride_of(layer: nn.Module) -> int | list[int] | None:
+    """As JSON data."""
+    stride = getattr(layer, "stride", None)
+    return list(stride) if isinstance(stride, tuple) else stride if isinstance(stride, int) else None
 
 
 def recipe_of(record: Mapping[str, Any]) -> Recipe:
@@ -94,12 +100,6 @@ def repeat_(model: nn.Module, done: Mapping[str, Any], shapes: Mapping[str, tupl
             here = f"the backbone that was saved: here it is a {describe(layer)}"
             raise XDError(f"{name}: {kind.noun} in the file", here, "its own build")
         check_plausible(entry, recipe, layer, shapes)
-        if describe(layer) != entry.get("layer", describe(layer)):
-            raise XDError(
-                f"{name}: {entry['layer']} in the file",
-                f"the backbone that was saved: here it is {describe(layer)}",
-                "its own build",
-            )
         device = next((t.device for t in (*layer.parameters(), *model.parameters())), torch.device("cpu"))
         try:
             edge, origin = _SPACES[entry["settings"]["space"]](layer, recipe, entry["settings"], device)
@@ -107,6 +107,9 @@ def repeat_(model: nn.Module, done: Mapping[str, Any], shapes: Mapping[str, tupl
             raise XDError(
                 f"{name}, which cannot be converted as it was ({error})", "the backbone that was saved", "its own build"
             ) from error
+        if stride_of(layer) != entry.get("stride", stride_of(layer)):  # which no shape of a tensor tells
+            here = f"the backbone that was saved: here it is {stride_of(layer)}"
+            raise XDError(f"{name}: stride {entry['stride']} in the file", here, "its own build")
         if isinstance(edge, XDOperation):
             edge.freeze()
             if entry["trained"]:
