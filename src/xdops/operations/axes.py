@@ -85,10 +85,14 @@ class Taps:
         return min(ends), max(ends)
 
     @property
-    def reach(self) -> dict[str, int]:
-        """How far they reach before the first input and past an output's own point: what an `Axis` keeps free."""
-        low, high = self.span
-        return {"before": max(0, -low), "after": max(0, high)}
+    def before(self) -> int:
+        """How far they reach before the first input."""
+        return max(0, -self.span[0])
+
+    @property
+    def after(self) -> int:
+        """How far they reach past an output's own point."""
+        return max(0, self.span[1])
 
 
 def least_size(taps: Taps, inputs: int, outputs: int) -> int:
@@ -157,7 +161,7 @@ def conv_axis(
             return Axis(m, stride=stride, growth=growth, wraps=True, wrap_pad=pad), centred
     if mode == "zeros":
         n = choose_size(least_size(centred, m, outputs), size, "this layer at every position", half)
-        return Axis(n, stride=stride, growth=growth, **centred.reach), centred
+        return Axis(n, stride=stride, growth=growth, before=centred.before, after=centred.after), centred
     plain = Taps(kernel, 0, dilation)
     n = choose_size(least_size(plain, m + low + high, outputs), size, "this layer with its explicit padding", half)
     return Axis(n, stride=stride, growth=growth, pad=pad), plain
@@ -182,4 +186,4 @@ def conv_transpose_axis(
         n = smooth_size(least) if size is None else choose_size(least, size, "the wrapped layer")
         return Axis(n, step=stride, growth=growth), taps
     n = choose_size(least_size(taps, inputs, outputs), size, "this layer", half)
-    return Axis(n, step=stride, growth=growth, **taps.reach), taps
+    return Axis(n, step=stride, growth=growth, before=taps.before, after=taps.after), taps

@@ -68,7 +68,8 @@ def pool_axis(
         pool_pad=pad,
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
-        **taps.reach,
+        before=taps.before,
+        after=taps.after,
     ), taps
 
 
