@@ -170,7 +170,7 @@ def test_bad_arguments_are_refused_before_anything_is_measured(arguments, told, 
 @pytest.mark.parametrize(
     ("run", "page", "told"),
     [
-        ("{", PAGE, "not JSON"),
+        ("{", PAGE, "cannot be read"),
         ("{}", PAGE, "without"),
         (json.dumps({"machine": {}, "repetitions": 3, "rates": {}, "layers": [{"layer": "other"}]}), PAGE, "layers other"),
         (json.dumps({"machine": {}, "repetitions": 3, "rates": {}, "layers": []}), None, "which exists"),

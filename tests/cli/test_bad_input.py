@@ -88,6 +88,17 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         "--calibrate": (),
         "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json", "data.npz", "/dev/full", "/proc/b.json", "pipe.npz"),
     }),
+    "bench networks": ("bench networks --no-memory --only lenet", {
+        "--only": ("nothing", ""),
+        "--repetitions": (*WHOLE, "2", "1001"),
+        "--memory": (),
+        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
+    }),
+    "bench sequences": ("bench sequences --only jsb", {
+        "--only": ("nothing", ""),
+        "--repetitions": (*WHOLE, "2", "1001"),
+        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
+    }),
     "bench sweep": ("bench sweep", {
         "--repetitions": (*WHOLE, "2", "1001"),
         "--calibrate": (),

@@ -166,7 +166,7 @@ def test_both_networks_are_built_by_name_for_any_grid(sizes):
     request = Request("dense", 2, 3, sizes)
     x = torch.randn(2, *request.input_shape)
     assert build_backbone("fno", request, seed=0)(x).shape == (2, *request.output_shape)
-    cnn, operator = (build_backbone(n, request, seed=0) for n in ("cnn", "operator"))
+    cnn, operator = (build_backbone(n, request, seed=0) for n in ("cnn", "periodic"))
     assert torch.equal(cnn(x), operator(x))
 
 

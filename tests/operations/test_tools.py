@@ -153,7 +153,9 @@ def change_by_replacing_matrices(op: XDOperation, state: dict[str, Tensor]) -> N
 def change_by_swapping_parameters(op: XDOperation, state: dict[str, Tensor]) -> None:
     for name, value in state.items():
         owner, _, last = name.rpartition(".")
-        op.get_submodule(owner)._parameters[last] = nn.Parameter(value, requires_grad=False)
+        parameters = op.get_submodule(owner)._parameters
+        was = parameters[last]
+        parameters[last] = nn.Parameter(value, requires_grad=was is not None and was.requires_grad)
 
 
 @pytest.mark.parametrize("change", [change_by_assignment, change_by_replacing_matrices, change_by_swapping_parameters])

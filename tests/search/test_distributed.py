@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from search_support import SETTINGS, SUMMED, assert_close_runs, make_network, make_problem
+from search_support import SETTINGS, STEADY, SUMMED, assert_close_runs, make_network, make_problem
 from torch import nn
 
 from xdops.errors import XDError
@@ -34,7 +34,7 @@ def test_shares_cover_a_batch_once_and_differ_by_at_most_one() -> None:
 def test_two_processes_equal_one_up_to_rounding(tmp_path: Path) -> None:
     # 37 examples in steps of 2 x 4: the last has one batch of 4 and one of 1, of which the second process has nothing. The end of
     # the warm-up changes what the gradients are reduced over. An odd number of validation examples is shared unevenly.
-    settings = dataclasses.replace(SETTINGS, batch_size=4, accumulate=2, epochs=2, precision="64-true")
+    settings = dataclasses.replace(SETTINGS, batch_size=4, accumulate=2, epochs=2, precision="64-true", architecture=STEADY)
     networks = {}
     for processes in (1, 2):
         networks[processes] = make_network(dropout=0.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from search_support import SETTINGS, StopAt, assert_close_runs, assert_same_run, make_network, make_problem
+from search_support import SETTINGS, STEADY, StopAt, assert_close_runs, assert_same_run, make_network, make_problem
 from torch import Tensor, nn
 
 from xdops.convert import arch_parameters
@@ -31,7 +31,7 @@ class Shrink:
 
 
 PROBLEM = make_problem(penalty=Shrink())
-SHORT = dataclasses.replace(SETTINGS, epochs=3, batch_size=4, accumulate=2, precision="64-true")
+SHORT = dataclasses.replace(SETTINGS, architecture=STEADY, epochs=3, batch_size=4, accumulate=2, precision="64-true")
 
 
 @pytest.fixture(scope="module")
