@@ -77,7 +77,7 @@ def test_maps_are_trained_on_in_crops_and_predicted_whole_and_at_other_sizes(
         assert main(["predict", out, new, "-o", str(found), "--space", "xd", *trusted]) == 0
         assert np.load(found)["prediction"].shape == (3, 1, height, width)
 
-    finished = Finished.open(tmp_path / "out")
+    finished = Finished.open(tmp_path / "out", allowed="two_layers_on_maps:build")
     network, reading = finished.best("xd", 0), finished.reading
     inputs = reading.inputs(np.load(new)["x"], "x")
     with torch.no_grad():
