@@ -1,6 +1,6 @@
 """Writing files that are whole or not there, and knowing before any work is done that they can be written.
 
-A file under way is `.NAME.HOST.PID.tmp` beside its place. Whoever is killed leaves it behind; the next start removes what dead
+A file under way is `.NAME.THREAD.HOST.PID.tmp` beside its place. Whoever is killed leaves it behind; the next start removes what dead
 processes left (`sweep`), and never what a live one is writing.
 """
 
@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,13 +30,18 @@ def this_host() -> str:
     return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "here"
 
 
+def _temporary(name: str) -> str:
+    """A name that no other process and no other thread of this one writes to."""
+    return f".{name}.{threading.get_ident()}.{this_host()}.{os.getpid()}.tmp"
+
+
 @contextmanager
 def replacing(path: Path, size: int = 0) -> Iterator[Path]:
     """A temporary path to write to, which becomes `path` in one step, on the disk, when the block ends well.
 
     Whoever reads `path`, whenever the machine stops, sees the old or the new file. size: what an error says of it.
     """
-    temporary = path.with_name(f".{path.name}.{this_host()}.{os.getpid()}.tmp")
+    temporary = path.with_name(_temporary(path.name))
     try:
         yield temporary
         with open(temporary, "r+b") as file:
@@ -115,7 +121,7 @@ def check_room(folder: Path, needed: int) -> None:
                 f"{needed / 1e6:,.0f} MB for what will be written",
                 "another place, or free some space",
             )
-        probe = existing / f".room.{this_host()}.{os.getpid()}.tmp"
+        probe = existing / _temporary("room")
         try:
             with open(probe, "xb") as file:
                 if hasattr(os, "posix_fallocate"):
