@@ -1,7 +1,7 @@
 """Writing files that are whole or not there, and knowing before any work is done that they can be written.
 
-A file under way is `.NAME.THREAD.HOST.PID.tmp` beside its place. Whoever is killed leaves it behind; the next start removes what dead
-processes left (`sweep`), and never what a live one is writing.
+A file under way is `.NAME.THREAD.HOST.PID.tmp` beside its place. Whoever is killed leaves it behind; the next start removes what
+dead processes left (`sweep`), and never what a live one is writing.
 """
 
 import errno
