@@ -24,6 +24,7 @@ LAYERS = (
     ("bench",),
     ("report",),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 
