@@ -21,6 +21,7 @@ from xdops.errors import XDError
 from xdops.report.result_plots import method_colours
 from xdops.report.rows import against_paper, here
 from xdops.reproduce.reproduction import in_order, select
+from xdops.reproduce.table import tuned
 from xdops.reproduce.tables import TABLES, Context, CurvesFigure, LineFigure, MeasuredRow, Prepared, Row, SearchRow, Table
 from xdops.reproduce.tables.paper import PAPER
 from xdops.search import Metric, OptimizerSettings, Problem, SearchSettings, Split
@@ -331,10 +332,44 @@ def test_more_seeds_can_be_added_and_the_command_says_so() -> None:
 
 def test_all_rows_of_the_first_seed_come_first() -> None:
     chosen = [search_row("CNN", 8), dataclasses.replace(search_row("CNN", 12), seeds=(3,)), search_row("CNN XD", 8)]
-    order = [(row.label, seed) for row, seed in in_order(chosen, ())]
+    order = [(row.label, seed) for row, seed in in_order(Path(), chosen, ())]
     assert [seed for _, seed in order] == [0, 3, 0, 1, 1]
     assert order[1] == ("CNN, resolution 12", 3)
-    assert len(in_order(chosen, (7, 8, 9))) == 9
+    assert len(in_order(Path(), chosen, (7, 8, 9))) == 9
+
+
+def test_of_a_tuned_row_the_candidate_best_on_validation_gets_the_other_seeds_and_is_reported(monkeypatch) -> None:
+    candidates = {f"lr {lr}": search_row("CNN", 8, lr) for lr in (1e-6, 3e-2)}
+    replace_rows(monkeypatch, [tuned(candidates), search_row("CNN XD", 8)])
+    assert reproduce("mini", "-q") == 0
+    row, other = results()["rows"]
+    home = Path("runs/reproduce/mini-laptop")
+    made = {name: sorted(p.name for p in (home / c.folder).glob("seed*")) for name, c in candidates.items()}
+    assert made == {"lr 1e-06": ["seed0"], "lr 0.03": ["seed0", "seed1"]}
+    assert (row["chosen"], row["seeds"], row["settings"]["weights"]["lr"]) == ("lr 0.03", [0, 1], 3e-2)
+    run = json.loads((home / candidates["lr 1e-06"].folder / "seed0/result.json").read_text())
+    assert row["tried"]["lr 1e-06"] == run["last_validation"] > row["tried"]["lr 0.03"]
+    assert "tried" not in other
+    assert "| CNN | resolution 8 | lr 0.03 | lr 1e-06: " in Path("docs/results.md").read_text()
+
+
+def test_a_tuned_row_reports_nothing_before_every_candidate_is_trained(monkeypatch) -> None:
+    row = tuned({"fast": search_row("CNN", 8, 3e-2), "slow": search_row("CNN", 8, 1e-6)})
+    replace_rows(monkeypatch, [row, search_row("CNN XD", 8)])
+    DISTURB.at(3, lambda: os.kill(os.getpid(), signal.SIGINT))  # in the second epoch of the first candidate
+    assert reproduce("mini", "-q") == 130
+    assert reproduce("mini", "-q", "--rows", "cnn-xd") == 0
+    assert results()["rows"][0]["seeds"] == []
+    assert reproduce("mini", "-q") == 0
+    assert results()["rows"][0]["chosen"] == "fast"
+
+
+def test_a_candidate_that_diverges_is_not_chosen(monkeypatch) -> None:
+    replace_rows(monkeypatch, [tuned({"wild": search_row("CNN", 8, 1e30), "tame": search_row("CNN", 8)})])
+    assert reproduce("mini", "-q") == 0
+    [row] = results()["rows"]
+    assert (row["chosen"], row["tried"]["wild"]) == ("tame", None)
+    assert "wild: diverged" in Path("docs/results.md").read_text()
 
 
 def test_rows_are_chosen_by_words_of_their_name_or_by_a_glob() -> None:

@@ -90,7 +90,8 @@ def test_a_piece_longer_than_a_direct_operation_is_refused_with_the_size_to_ask_
 
 def test_a_row_searches_music_from_start_to_end(music, tmp_path):
     found = rows(Context("laptop", music), {"laptop": (small(more=()),)})
-    row = next(r for r in found if r.method == "undilated TCN XD" and r.seeds)
+    [row, *others] = next(r for r in found if r.method == "undilated TCN XD" and r.seeds).candidates.values()
+    assert len(others) == 2
     assert (row.report, row.paper) == ("best", 8.07)
     prepared = row.prepare(0)
     result = search(prepared.network, prepared.problem, prepared.settings, tmp_path / "run", progress=Silent())
@@ -147,3 +148,11 @@ def test_the_tables_have_the_papers_rows_and_what_others_published():
     small = [r for r in find_table("sequences").rows(Context("laptop")) if r.seeds and not r.setting["data"].startswith("JSB")]
     assert all(r.paper is None for r in small)  # a part of the data is another task
     assert find_table("music").runs == find_table("sequences").runs
+
+
+@pytest.mark.parametrize("preset", PRESETS["laptop"], ids=lambda preset: preset.data)
+def test_every_row_chooses_among_as_many_candidates_that_differ_in_one_step_size(preset):
+    for method in preset.methods():
+        searched = [own.search(method) for own in preset.candidates(method).values()]
+        assert len({(s.weights.lr, s.architecture.lr) for s in searched}) == 3
+        assert len({s.architecture.lr if preset.way_of(method) is None else s.weights.lr for s in searched}) == 1

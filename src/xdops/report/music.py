@@ -23,6 +23,7 @@ from xdops.reproduce.sequences.presets import JSB, PRESETS, Preset
 from xdops.reproduce.sequences.problems import make_problem
 from xdops.reproduce.table import Context, Row
 from xdops.reproduce.tables.sequences import MUSIC, setting_of
+from xdops.reproduce.tuning import settle
 from xdops.search import Problem, load_weights
 from xdops.storage.files import write_file
 
@@ -113,7 +114,7 @@ def draw_music(
 ) -> list[Path]:
     """Both pictures of the first finished seed of the searched undilated TCN on JSB Chorales; home: the folder of the runs."""
     preset = next(p for p in presets[context.scale] if p.data == JSB)
-    row = next(r for r in rows(context) if r.method == SEARCHED and r.setting == setting_of(JSB, preset.part))
+    row = settle(home, next(r for r in rows(context) if r.method == SEARCHED and r.setting == setting_of(JSB, preset.part)))
     seeds = [s for s in finished_seeds(home, row) if (run_folder(home, row, s) / "result.json").exists()]
     if not seeds:
         return []

@@ -80,6 +80,7 @@ def section(table: Results, picture: str | None, more: Sequence[str] = ()) -> st
         + ("\n" if table["lower_is_better"] is None else " The best of a setting is bold.\n"),
         paired_table(table),
         details_table(table),
+        tuning_table(table),
         diverged(table),
         "\n".join(f"![{plain(table['title'])}]({path})\n" for path in more),
         settings_list(table),
@@ -163,6 +164,21 @@ def details_table(table: Results) -> str:
         if lines
         else ""
     )
+
+
+def tuning_table(table: Results) -> str:
+    """What was tried for every row, and chosen."""
+    lines = [
+        [line["method"], setting(line["setting"]), line["chosen"], "; ".join(f"{k}: {_validation(v)}" for k, v in tried.items())]
+        for line in table["rows"]
+        if (tried := line.get("tried")) and line["metric"] == table["metric"]
+    ]
+    said = "Chosen by the validation metric of the first seed, in full training runs; the test part played no role."
+    return f"{markdown(['method', 'setting', 'chosen', 'tried: validation'], lines)}\n{said}\n" if lines else ""
+
+
+def _validation(value: float | None) -> str:
+    return "diverged" if value is None else f"{value:.4g}"
 
 
 def diverged(table: Results) -> str:

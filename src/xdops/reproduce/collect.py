@@ -89,6 +89,8 @@ def _line(
         **{name: _mean([o.facts[name] for o in good]) for name in (good[0].facts if good else ())},
         "settings": dict(row.settings),
     }
+    if row.tried:
+        line |= {"tried": dict(row.tried), "chosen": row.chosen}
     if metric == table.metric and any(o.examples for o in good):
         line["examples"] = _mean_examples([o.examples for o in good])
     if good and any(isinstance(f, CurvesFigure) and matches(row.setting, f.where) for f in table.figures):

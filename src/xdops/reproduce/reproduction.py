@@ -32,6 +32,7 @@ from xdops.reproduce.runs import (
     write_measured,
 )
 from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, slug
+from xdops.reproduce.tuning import parts_of, settle, to_run
 from xdops.search import Diverged, Progress, search
 from xdops.search.distributed import under_torchrun
 from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
@@ -68,20 +69,46 @@ class Reproduction:
         rows = self.rows()
         chosen = select(rows, self.patterns)
         self._claim(chosen, tell)
-        runs = [(row, seed) for row, seed in in_order(chosen, self.seeds) if not is_finished(self._folder(row, seed))]
-        for i, (row, seed) in enumerate(runs):
-            folder = self._folder(row, seed)
-            try:
-                with lock(folder):
-                    if not is_finished(folder):  # another process may have finished it meanwhile
-                        left = self._time_left(rows, runs[i:])
-                        tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}" + (f"; about {left} left in all" if left else ""))
-                        self._run_one(row, seed, folder, progress, tell)
-            except Held as held:
-                tell(f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}: left to {held.by} which is running it")
-                continue
-            self.collect(rows)
+        while any(self._pass(rows, self._left(chosen), tell, progress)):
+            pass  # all candidates are trained: next come the other seeds of the chosen ones
         return self.collect(rows)
+
+    def _left(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
+        """What can be run now and is not finished."""
+        return [(row, seed) for row, seed in in_order(self.home, rows, self.seeds) if not is_finished(self._folder(row, seed))]
+
+    def _pass(
+        self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]], tell: Report, progress: Callable[[], Progress | None]
+    ) -> list[bool]:
+        """Which of the runs were made here: another process may have made one, or be at it."""
+        return [
+            self._attempt(rows, runs[i:], f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}", tell, progress)
+            for i, (row, seed) in enumerate(runs)
+        ]
+
+    def _attempt(
+        self,
+        rows: Sequence[Row],
+        runs: Sequence[tuple[Row, int]],
+        name: str,
+        tell: Report,
+        progress: Callable[[], Progress | None],
+    ) -> bool:
+        """Make the first of the runs, unless another process does."""
+        row, seed = runs[0]
+        folder = self._folder(row, seed)
+        try:
+            with lock(folder):
+                if is_finished(folder):
+                    return False
+                left = self._time_left(rows, runs)
+                tell(name + (f"; about {left} left in all" if left else ""))
+                self._run_one(row, seed, folder, progress, tell)
+        except Held as held:
+            tell(f"{name}: left to {held.by} which is running it")
+            return False
+        self.collect(rows)
+        return True
 
     def rows(self) -> list[Row]:
         """Every row of the table, told apart by method and setting."""
@@ -93,11 +120,12 @@ class Reproduction:
         return rows
 
     def collect(self, rows: Sequence[Row]) -> dict[str, Any]:
-        for row in rows:
+        settled = [settle(self.home, row) for row in rows]
+        for row in settled:
             for seed in finished_seeds(self.home, row):
                 judge_run(self.home, row, seed)
         with lock(self.home, wait=True):
-            return write_results(self.table, self.context.scale, rows, self.home, self.results, self.command)
+            return write_results(self.table, self.context.scale, settled, self.home, self.results, self.command)
 
     def _folder(self, row: Row, seed: int) -> Path:
         return run_folder(self.home, row, seed)
@@ -106,7 +134,9 @@ class Reproduction:
         """Make the rows' folders; say which rows have runs of other settings, which are kept and not used."""
         check_room(self.home, 1 << 20)
         check_room(self.results, 1 << 20)
-        for row in rows:
+        every = [part for row in rows for part in parts_of(row)]
+        folders = {part.folder for part in every}
+        for row in every:
             folder = self.home / row.folder
             settings = json.loads(json.dumps(row.settings))
             facts = {"method": row.method, "setting": dict(row.setting), "settings": settings}
@@ -114,6 +144,8 @@ class Reproduction:
                 read_sealed(folder / ROW, "row", digest(settings), ANOTHER)
                 continue
             for other in sorted(self.home.glob(f"{glob.escape(row.slug)}-????????/{ROW}")):
+                if other.parent.name in folders:
+                    continue
                 with understood(other, hint=ANOTHER):
                     changed = named_differences(read_sealed(other, "row", hint=ANOTHER)["settings"], settings, most=4)
                 tell(f"{row.label}: other settings than in {other.parent} ({changed}), which is left as it is")
@@ -146,18 +178,21 @@ class Reproduction:
 
     def _time_left(self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]]) -> str:
         """From finished runs: of the same row if there are any, of all rows otherwise."""
-        times = {row.slug: [read_outcome(self.home, row, s, "").seconds for s in finished_seeds(self.home, row)] for row in rows}
+        times: dict[str, list[float]] = {row.slug: [] for row in rows}
+        for part in (part for row in rows for part in parts_of(row)):
+            times[part.slug] += [read_outcome(self.home, part, s, "").seconds for s in finished_seeds(self.home, part)]
         every = [seconds for found in times.values() for seconds in found]
         if not every:
             return ""
         return duration(sum(statistics.fmean(times[row.slug] or every) for row, _ in runs))
 
 
-def in_order(rows: Sequence[Row], seeds: Sequence[int]) -> list[tuple[Row, int]]:
+def in_order(home: Path, rows: Sequence[Row], seeds: Sequence[int]) -> list[tuple[Row, int]]:
     """All rows of the first seed, then all of the second: a table that is stopped early is whole with fewer seeds."""
-    wanted = [tuple(seeds) if seeds and row.seeds else row.seeds for row in rows]
-    longest = max(map(len, wanted), default=0)
-    return [(row, of_row[i]) for i in range(longest) for row, of_row in zip(rows, wanted, strict=True) if i < len(of_row)]
+    wanted = [part for row in rows for part in to_run(home, row, seeds if seeds and row.seeds else row.seeds)]
+    longest = max((len(of_row) for _, of_row in wanted), default=0)
+    runs = [(row, of_row[i]) for i in range(longest) for row, of_row in wanted if i < len(of_row)]
+    return list({(row.folder, seed): (row, seed) for row, seed in runs}.values())
 
 
 def select(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:

@@ -47,7 +47,8 @@ class Row:
 
     settings: JSON data, everything that determines the outcome but the seed; other settings are another run, in another folder.
     paper: the paper's figure, if it has one for this very setting; by metric where a row measures several. No seeds: only the
-    paper's figure is shown. source: whose figure it is where the paper quotes others ("Li et al. 2021").
+    paper's figure is shown. source: whose figure it is where the paper quotes others ("Li et al. 2021"). tried: the validation
+    metric of every candidate of which this is the one that was chosen, None where it diverged.
     """
 
     method: str  # "CNN XD"
@@ -56,6 +57,8 @@ class Row:
     settings: Mapping[str, Any]
     paper: float | Mapping[str, float] | None = None
     source: str = ""
+    tried: Mapping[str, float | None] = field(default_factory=dict)
+    chosen: str = ""
 
     @property
     def label(self) -> str:
@@ -84,6 +87,30 @@ class SearchRow(Row):
     prepare: Callable[[int], Prepared]
     report: Literal["last", "best", "novelty"]
     judge: Callable[[Path, int], Judged] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedRow(Row):
+    """A search of which several settings are tried. All are trained with the first seed; the one with the best validation metric
+    there is trained with the other seeds too, and it alone is reported. candidates: by what sets them apart.
+    """
+
+    candidates: Mapping[str, SearchRow]
+
+
+def tuned(candidates: Mapping[str, SearchRow]) -> TunedRow:
+    """The row of which these are the candidates: they share method, setting, seeds and the paper's figure."""
+    first, *_ = candidates.values()
+    settings = {"candidates": {name: row.settings for name, row in candidates.items()}}
+    return TunedRow(
+        method=first.method,
+        setting=first.setting,
+        seeds=first.seeds,
+        settings=settings,
+        paper=first.paper,
+        source=first.source,
+        candidates=candidates,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

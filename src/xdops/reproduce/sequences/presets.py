@@ -1,11 +1,12 @@
 """Every setting of the sequence experiments, at two scales.
 
 paper: as published (section 7, Table 12) and as the TCN's own scripts have it. laptop: the same code for fewer epochs and, but for
-JSB Chorales, on a part of the data and with smaller networks. Step sizes of the weights are the paper's at both scales.
+JSB Chorales, on a part of the data and with smaller networks. There every row has three candidates, of which the validation part
+chooses: half, once and twice the paper's step size of the weights for networks as they are; a third, once and three times a step
+size of the architecture for those that are searched, whose weights take the paper's steps.
 """
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xdops.convert import XDConfig
@@ -39,6 +40,14 @@ class Architecture:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """Factors of the step size that every row chooses from: of the weights if it is not searched, of the architecture if it is."""
+
+    weights: tuple[float, ...] = (1.0,)
+    architecture: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True)
 class Preset:
     """One data set at one scale."""
 
@@ -66,6 +75,7 @@ class Preset:
     side: int = 28  # of the digits, which are averaged down to it
     part: str = ""  # in words, what of the data it is
     seeds: tuple[int, ...] = (0, 1, 2)
+    tried: Tried = Tried()
 
     def methods(self) -> tuple[str, ...]:
         return (*MAIN, *self.more)
@@ -73,6 +83,19 @@ class Preset:
     def way_of(self, method: str) -> str | None:
         way = METHODS[method][1]
         return self.way if way == "" else way
+
+    def candidates(self, method: str) -> dict[str, "Preset"]:
+        """This preset with every step size that a method's row chooses from, by what is said of it."""
+        way = self.way_of(method)
+        if way is None:
+            steps = [round(self.weights.lr * factor, 10) for factor in self.tried.weights]
+            return {f"step size {lr:g}": replace(self, weights=replace(self.weights, lr=lr)) for lr in steps}
+        own = self.architecture[way]
+        steps = [round(own.lr * factor, 10) for factor in self.tried.architecture]
+        return {
+            f"architecture's step size {lr:g}": replace(self, architecture=self.architecture | {way: replace(own, lr=lr)})
+            for lr in steps
+        }
 
     def config(self, way: str) -> XDConfig:
         if way == "filters":
@@ -111,7 +134,7 @@ _JSB = Preset(
     dropout=0.5,
     more=("undilated TCN, filters XD", "undilated TCN, direct XD"),
 )
-_NOTTINGHAM = dataclasses.replace(
+_NOTTINGHAM = replace(
     _JSB,
     data=NOTTINGHAM,
     levels=4,
@@ -149,25 +172,28 @@ _TREEBANK = Preset(
     batch_size=16,
 )
 
+#: Of the laptop.
+THREE = Tried(weights=(0.5, 1.0, 2.0), architecture=(0.3, 1.0, 3.0))
+
 PRESETS: dict[str, tuple[Preset, ...]] = {
     "paper": (_JSB, _NOTTINGHAM, _MNIST, _TREEBANK),
     "laptop": (
-        dataclasses.replace(
+        replace(
             _JSB, epochs=40, way="filters", more=("undilated TCN, direct XD", "undilated TCN, windows XD"),
-            architecture=_JSB.architecture | {"windows": Architecture(2e-4, 10)}, seeds=(0, 1),
+            architecture=_JSB.architecture | {"windows": Architecture(2e-4, 10)}, seeds=(0, 1), tried=THREE,
         ),
-        dataclasses.replace(
+        replace(
             _NOTTINGHAM, epochs=10, way="filters", more=(), examples=200, held_out=60, longest=200, span=64,
-            part="200 pieces", seeds=(0, 1),
+            part="200 pieces", seeds=(0, 1), tried=THREE,
         ),
-        dataclasses.replace(
+        replace(
             _MNIST, levels=6, epochs=8, schedule=ScheduleSettings("step", (6,), 0.1), examples=4000, held_out=2000, side=14,
             part="4,000 of 14 x 14",
-            architecture={"free": Architecture(1e-3)}, seeds=(0, 1),
+            architecture={"free": Architecture(1e-3)}, seeds=(0, 1), tried=THREE,
         ),
-        dataclasses.replace(
+        replace(
             _TREEBANK, width=64, levels=3, epochs=5, way="filters", dropout=0.2, embedding_dropout=0.1, examples=100_000,
-            held_out=40_000, part="100,000 words", seeds=(0, 1),
+            held_out=40_000, part="100,000 words", seeds=(0, 1), tried=THREE,
         ),
     ),
 }  # fmt: skip

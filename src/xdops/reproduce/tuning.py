@@ -1,0 +1,53 @@
+"""Which candidate of a tuned row is the best on validation, and what of the row is left to run."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from xdops.reproduce.runs import DIVERGED, is_finished, run_folder
+from xdops.reproduce.table import Row, SearchRow, TunedRow
+from xdops.search.folder import read_result
+
+
+def settle(home: Path, row: Row) -> Row:
+    """The row itself; of a tuned row the chosen candidate, or nothing but its name while candidates are still to be trained."""
+    if not isinstance(row, TunedRow):
+        return row
+    tried = validations(home, row)
+    scores = {name: value for name, value in tried.items() if value is not None}
+    if len(tried) < len(row.candidates) or not scores:
+        return Row(method=row.method, setting=row.setting, seeds=row.seeds, settings=row.settings, paper=row.paper)
+    best = (max if _higher_is_better(home, row) else min)(scores, key=lambda name: scores[name])
+    return dataclasses.replace(row.candidates[best], tried=tried, chosen=best)
+
+
+def validations(home: Path, row: TunedRow) -> dict[str, float | None]:
+    """The validation metric of every candidate that is trained, None where it diverged: at the epoch whose test metric counts."""
+    found: dict[str, float | None] = {}
+    for name, candidate in row.candidates.items():
+        folder = run_folder(home, candidate, row.seeds[0])
+        if (folder / DIVERGED).exists():
+            found[name] = None
+        elif is_finished(folder):
+            result = read_result(folder)
+            found[name] = result.best_validation if candidate.report == "best" else result.last_validation
+    return found
+
+
+def _higher_is_better(home: Path, row: TunedRow) -> bool:
+    folders = (run_folder(home, candidate, row.seeds[0]) for candidate in row.candidates.values())
+    return next(read_result(folder).higher_is_better for folder in folders if not (folder / DIVERGED).exists())
+
+
+def parts_of(row: Row) -> list[Row]:
+    """The rows that have runs of their own: the candidates of a tuned row, or the row itself."""
+    return list(row.candidates.values()) if isinstance(row, TunedRow) else [row]
+
+
+def to_run(home: Path, row: Row, seeds: Sequence[int]) -> list[tuple[Row, tuple[int, ...]]]:
+    """What a row consists of, with the seeds that can be run now: of a tuned row first every candidate, later the chosen one."""
+    if not isinstance(row, TunedRow):
+        return [(row, tuple(seeds))]
+    settled = settle(home, row)
+    candidates: list[tuple[Row, tuple[int, ...]]] = [(candidate, row.seeds[:1]) for candidate in row.candidates.values()]
+    return [*candidates, (settled, tuple(seeds))] if isinstance(settled, SearchRow) else candidates
