@@ -11,6 +11,7 @@ import pytest
 from search_data import KINDS, signals
 
 from xdops.cli.main import main
+from xdops.experiments.experiment import Finished
 from xdops.search.records import Records
 from xdops.search.results import EpochRecord
 
@@ -50,6 +51,11 @@ def test_a_search_on_users_data_ends_with_a_table_a_sentence_a_report_and_predic
     assert (out / "runs" / "xd-seed0" / "metrics.jsonl").read_text().count("\n") == 2
     html = (out / "report.html").read_text()
     assert results["verdict"].replace("'", "&#x27;") in html
+
+    metric = Finished.open(out).reading.objective().metric
+    for run in results["runs"]:  # what is compared example by example is what was reported
+        scores = Finished.open(out).scores(run["space"])[run["seed"]]
+        assert metric.of(sum(scores.totals), sum(scores.units)) == pytest.approx(run["test_at_best"], rel=1e-5)
 
     predictions = tmp_path / "predictions.npz"
     assert predict(out, data, "-o", predictions, "--space", "xd") == 0
@@ -102,6 +108,23 @@ def test_resume_keeps_finished_runs_and_adds_spaces_and_seeds(tmp_path: Path) ->
     assert "2 seeds" in json.loads((out / "results.json").read_text())["verdict"]
     assert search(data, "--out", out, *SMALL, "--spaces", "xd", "--resume") == 0  # asking for less forgets nothing
     assert [len(row["test"]) for row in json.loads((out / "results.json").read_text())["spaces"]] == [2, 2]
+
+
+def test_scores_of_a_run_are_made_again_if_they_are_missing_and_refused_if_they_were_changed(tmp_path: Path, capsys) -> None:
+    data, out = save(tmp_path, signals()), tmp_path / "out"
+    arguments = [data, "--out", out, *SMALL, "--spaces", "backbone,xd"]
+    assert search(*arguments) == 0
+    scores = out / "runs" / "xd-seed0" / "scores.json"
+    before = scores.read_bytes()
+    scores.unlink()
+    assert search(*arguments, "--resume") == 0
+    assert scores.read_bytes() == before
+    changed = json.loads(before)
+    changed["totals"][0] = 1 - changed["totals"][0]
+    scores.write_text(json.dumps(changed))
+    capsys.readouterr()
+    assert search(*arguments, "--resume") == 2
+    assert "scores.json, which does not verify" in " ".join(capsys.readouterr().err.split())
 
 
 def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_result(tmp_path: Path, capsys, monkeypatch) -> None:

@@ -1,5 +1,7 @@
 """The interval of a difference holds the truth as often as it says, on predictions whose truth is known."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -63,9 +65,15 @@ def test_examples_that_change_sides_are_counted_per_pair_of_runs():
 
 def test_a_root_of_a_mean_is_compared_as_such():
     base, new = {0: [4.0, 4.0, 4.0]}, {0: [1.0, 1.0, 1.0]}
-    found = compare(base, new, higher_is_better=False, combine="root")
+    found = compare(base, new, higher_is_better=False, final=math.sqrt)
     assert (found.base, found.new, found.low, found.high) == (2.0, 1.0, -1.0, -1.0)
     assert found.sure
+
+
+def test_longer_sequences_weigh_as_many_steps_as_they_have():
+    base, new = {0: [30.0, 2.0]}, {0: [30.0, 1.0]}
+    found = compare(base, new, higher_is_better=False, units=[3, 1])
+    assert (found.base, found.new) == (8.0, 7.75)
 
 
 def test_no_difference_at_all_is_not_sure():

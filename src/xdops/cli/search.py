@@ -18,7 +18,7 @@ from xdops.experiments.folder import REPORT
 from xdops.experiments.recipes import EMBEDDED, Recipe, find_task
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
-from xdops.report.table import terminal_table
+from xdops.report.table import comparison_table, terminal_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.settings import Accelerator, Precision
 
@@ -149,9 +149,11 @@ class Search:
         return 0
 
     def report(self, console: Console, experiment: Experiment) -> None:
-        rows, sentence = write_report(Finished.open(experiment.out, self.backbone))
-        console.print(terminal_table(rows, experiment.task.name))
-        console.print(sentence, soft_wrap=True)
+        outcome = write_report(Finished.open(experiment.out, self.backbone))
+        console.print(terminal_table(outcome.rows, experiment.task.name))
+        if outcome.compared:
+            console.print(comparison_table(outcome.compared))
+        console.print(outcome.verdict, soft_wrap=True)
         console.print(f"Report: {experiment.out / REPORT}", soft_wrap=True)
 
     def experiment(self, task: Task, recipe: Recipe) -> Experiment:

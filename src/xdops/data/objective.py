@@ -13,38 +13,38 @@ from torch import Tensor
 
 from xdops.backbones.request import Kind
 from xdops.data.scaling import Scaling
-from xdops.search import Batch, MeanMetric, Metric
+from xdops.search import Batch, MeanMetric
 
 
 @dataclass(frozen=True)
 class Objective:
     loss: Callable[[Tensor, Tensor], Tensor]
-    metric: Metric
+    metric: MeanMetric  # so that spaces can be compared example by example
 
 
 def objective(kind: Kind, scaling: Scaling | None, floor: float) -> Objective:
     """scaling: of the targets, None for classes, zeros and ones. floor: the least norm of a grid that relative errors divide by."""
     if kind == "classification":
-        return Objective(F.cross_entropy, Metric("accuracy", accuracy, higher_is_better=True))
+        return Objective(F.cross_entropy, MeanMetric("accuracy", right, higher_is_better=True))
     if kind == "sequence-class":
-        return Objective(F.cross_entropy, MeanMetric("accuracy", right_at_end, higher_is_better=True))
+        return Objective(F.cross_entropy, MeanMetric("accuracy", right, higher_is_better=True))
     if kind == "next-step" and scaling is None:
         return Objective(step_likelihood, MeanMetric("loss per step", likelihood_of_steps, higher_is_better=False))
     if kind == "next-step":
         return Objective(F.mse_loss, MeanMetric("relative RMSE", squares_of_steps, higher_is_better=False, final=math.sqrt))
     assert scaling is not None  # regression and dense targets are always scaled
     if kind == "regression":
-        return Objective(ScaledSquaredError(scaling), Metric("RMSE", RootMeanSquare(scaling), higher_is_better=False))
+        return Objective(ScaledSquaredError(scaling), MeanMetric("RMSE", Squares(scaling), higher_is_better=False, final=math.sqrt))
     relative = RelativeL2(scaling, floor)
-    return Objective(relative, Metric("relative L2 error", relative, higher_is_better=False))
+    return Objective(relative, MeanMetric("relative L2 error", SumOf(relative), higher_is_better=False))
 
 
 def accuracy(logits: Tensor, y: Tensor) -> Tensor:
     return (logits.argmax(dim=1) == y).float().mean()
 
 
-def right_at_end(prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
-    """Sequences whose class is the likeliest at their last step, the only one that counts."""
+def right(prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
+    """Examples whose class is the likeliest; of a sequence at its last step, the only one that counts."""
     logits, y = batch.counted(prediction)
     return (logits.argmax(dim=1) == y).sum(), len(y)
 
@@ -76,13 +76,13 @@ class ScaledSquaredError:
 
 
 @dataclass(frozen=True)
-class RootMeanSquare:
-    """In the units of the data."""
+class Squares:
+    """In the units of the data, mean over the numbers of an example."""
 
     scaling: Scaling
 
-    def __call__(self, prediction: Tensor, y: Tensor) -> Tensor:
-        return (self.scaling.undo(prediction) - y).square().mean().sqrt()
+    def __call__(self, prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
+        return (self.scaling.undo(prediction) - batch.y).square().flatten(1).mean(dim=1).sum(), len(batch.y)
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,13 @@ class RelativeL2:
     def __call__(self, prediction: Tensor, y: Tensor) -> Tensor:
         difference = (self.scaling.undo(prediction) - y).flatten(1).norm(dim=1)
         return (difference / y.flatten(1).norm(dim=1).clamp_min(self.floor)).mean()
+
+
+@dataclass(frozen=True)
+class SumOf:
+    """A mean over examples, as what it is the mean of."""
+
+    mean: Callable[[Tensor, Tensor], Tensor]
+
+    def __call__(self, prediction: Tensor, batch: Batch) -> tuple[Tensor, int]:
+        return self.mean(prediction, batch.y) * len(batch.y), len(batch.y)

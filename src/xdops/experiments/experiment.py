@@ -24,7 +24,8 @@ from xdops.operations.domains import DEFAULT_DOMAIN, Domain, check_domain
 from xdops.search import Progress, SearchResult, SearchSettings, search
 from xdops.search.checkpoint import load_weights
 from xdops.search.distributed import check_machine, under_torchrun
-from xdops.search.folder import RESULT, RUN, read_identity, read_result
+from xdops.search.folder import RESULT, RUN, SCORES, read_identity, read_result, read_scores
+from xdops.search.scores import Scores
 from xdops.spaces import SPACES, SpaceSettings, apply
 from xdops.storage.documents import digest, make_sense, named_differences
 from xdops.storage.files import check_room
@@ -169,7 +170,7 @@ class Experiment:
     def run_one(self, space: str, settings: SearchSettings, progress: Progress | None) -> SearchResult:
         folder = run_folder(self.out, space, settings.seed)
         describe = describe_run(self.identity(), space)
-        if (folder / RESULT).exists():
+        if (folder / RESULT).exists() and (folder / SCORES).exists():
             return finished_result(folder, describe, settings.seed)
         network = self.network.build(self.task.request, space, settings.seed)
         settings = self.settings_of(space, settings)
@@ -238,6 +239,12 @@ class Finished:
     def result(self, space: str, seed: int) -> SearchResult:
         describe = describe_run(self.settings["identity"], space)
         return finished_result(run_folder(self.out, space, seed), describe, seed)
+
+    def scores(self, space: str) -> dict[int, Scores]:
+        """Of every finished run of the space, by seed."""
+        seeds = [seed for name, seed in self.runs() if name == space]
+        folders = {seed: run_folder(self.out, space, seed) for seed in seeds}
+        return {seed: read_scores(folder) for seed, folder in folders.items() if (folder / SCORES).exists()}
 
     def start(self, space: str, seed: int) -> nn.Module:
         """The network as the search began."""

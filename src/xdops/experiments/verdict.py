@@ -7,9 +7,8 @@ much. And another training would end elsewhere: how much the seeds differ shows 
 already holds what testing each of them on N examples adds, so that part is taken off the resampled examples' share.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy.stats
@@ -22,9 +21,8 @@ CONFIDENCE = 0.95
 ENOUGH_SEEDS = 5
 
 RESAMPLES = 2000
-
-#: How a metric follows from the mean of its per-example scores.
-Combine = Literal["mean", "root"]
+#: Draws at once, for the memory that they take.
+_BLOCK = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -55,27 +53,33 @@ def compare(
     base: Mapping[int, Sequence[float]],
     new: Mapping[int, Sequence[float]],
     higher_is_better: bool,
-    combine: Combine = "mean",
+    units: Sequence[float] | None = None,
+    final: Callable[[float], float] | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two spaces by their scores on every test example, by seed; seeds that only one of them has are left out."""
+    """Compare two spaces by their scores on every test example, by seed; seeds that only one of them has are left out.
+
+    The metric is final(sum_i t_i / sum_i u_i) with scores t_i and units u_i, see `xdops.search.scores`: their mean unless given.
+    """
     seeds = tuple(sorted(set(base) & set(new)))
     if not seeds:
         raise XDError(
             f"runs of seeds {sorted(base)} and {sorted(new)}", "at least one seed in common", "--resume with those --seeds"
         )
     a, b = (np.array([scores[s] for s in seeds], dtype=np.float64) for scores in (base, new))  # (S, N)
-    per_seed = _metric(b, combine) - _metric(a, combine)
-    counts = _resamples(a.shape[1], seed)
-    noise = _metric(b, combine, counts) - _metric(a, combine, counts) - per_seed  # (R, S)
+    sums = np.vstack([a, b, np.ones(a.shape[1]) if units is None else np.array(units, dtype=np.float64)])  # (2 S + 1, N)
+    of_base, of_new = (metric[0] for metric in _metrics(sums.sum(axis=1)[None], final))
+    per_seed = of_new - of_base
+    base_again, new_again = _metrics(_resample(sums, seed), final)
+    noise = new_again - base_again - per_seed  # (R, S)
     trained = len(seeds) >= ENOUGH_SEEDS
     away = _with_other_trainings(per_seed, noise, seed) if trained else noise.mean(axis=1)
     low, high = per_seed.mean() + np.quantile(away, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     gain = (b - a) if higher_is_better else (a - b)
     better, worse = ((gain > 0).sum(1).mean(), (gain < 0).sum(1).mean())
     return Comparison(
-        base=float(_metric(a, combine).mean()),
-        new=float(_metric(b, combine).mean()),
+        base=float(of_base.mean()),
+        new=float(of_new.mean()),
         low=float(low),
         high=float(high),
         seeds=seeds,
@@ -86,16 +90,23 @@ def compare(
     )
 
 
-def _metric(scores: np.ndarray, combine: Combine, counts: np.ndarray | None = None) -> np.ndarray:
-    """The metric of every seed, (S,) from scores (S, N); or (R, S), with each example counted as often as `counts` (R, N) says."""
-    mean = scores.mean(axis=1) if counts is None else counts @ scores.T / scores.shape[1]
-    return np.sqrt(mean) if combine == "root" else mean
+def _metrics(sums: np.ndarray, final: Callable[[float], float] | None) -> tuple[np.ndarray, np.ndarray]:
+    """The metric of the base and of the new space, (R, S) each, from sums (R, 2 S + 1) of scores and, last, of units."""
+    means = sums[:, :-1] / sums[:, -1:]
+    base, new = np.hsplit(means if final is None else np.vectorize(final, otypes=[np.float64])(means), 2)
+    return base, new
 
 
-def _resamples(examples: int, seed: int) -> np.ndarray:
-    """How often each example is drawn, (R, N): N draws with replacement."""
-    generator = np.random.default_rng((seed, examples))
-    return generator.multinomial(examples, np.full(examples, 1 / examples), size=RESAMPLES).astype(np.float64)
+def _resample(rows: np.ndarray, seed: int) -> np.ndarray:
+    """The sum of each row (K, N) over N examples drawn with replacement, the same for all rows; (R, K)."""
+    generator, examples = np.random.default_rng((seed, rows.shape[1])), rows.shape[1]
+    found = []
+    for start in range(0, RESAMPLES, block := max(1, _BLOCK // examples)):
+        count = min(block, RESAMPLES - start)
+        drawn = generator.integers(examples, size=(count, examples)) + examples * np.arange(count)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=count * examples).reshape(count, examples)  # how often each was drawn
+        found.append(times.astype(np.float64) @ rows.T)
+    return np.concatenate(found)
 
 
 def _with_other_trainings(per_seed: np.ndarray, noise: np.ndarray, seed: int) -> np.ndarray:

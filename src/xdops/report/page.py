@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from xdops.report.comparisons import HEADS, Compared
 from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
 
 CSS = """
@@ -66,6 +67,7 @@ class Page:
     title: str
     verdict: str
     rows: Sequence[SpaceSummary]
+    compared: Sequence[Compared]
     notes: Sequence[str]  # how the data were understood
     seeds: Picture
     curves: Picture
@@ -81,6 +83,7 @@ class Page:
             '<p class="lead">A backbone and the search spaces around it, trained alike, compared on data none of them saw.</p>',
             f'<section class="verdict" style="--tone: {tone}"><p>{escape(self.verdict)}</p></section>',
             self._results(),
+            self._comparisons(),
             section("Learning curves", figure(self.curves)),
             self._operations(),
             section("The data, as they were understood", listing(self.notes)),
@@ -118,12 +121,29 @@ class Page:
         )
         return section("Result", f'<div class="wide"><table>{"".join(lines)}</table></div>{note}{figure(self.seeds)}')
 
+    def _comparisons(self) -> str:
+        if not self.compared:
+            return ""
+        note = (
+            '<p class="note">Every network is tested on the same examples: intervals are those of the paired difference, from '
+            "a bootstrap over test examples and, with 5 seeds or more, over trainings; with fewer they speak of these networks "
+            "alone. Examples are counted per pair of runs of one seed.</p>"
+        )
+        return section("Comparisons", table([HEADS, *(pair.cells() for pair in self.compared)]) + note)
+
     def _operations(self) -> str:
         parts = [figure(self.novelty)] if self.novelty else []
         for layer in self.changed:
             parts.append(f'<h3>{escape(layer.name)}</h3><p class="note">{escape(layer.facts)}</p>')
             parts += [figure(picture) for picture in layer.pictures]
         return section("What the operations became", "".join(parts)) if parts else ""
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """The first line is the head."""
+    cells = (("th" if i == 0 else "td", line) for i, line in enumerate(lines))
+    rows = ("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) + "</tr>" for tag, line in cells)
+    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 
 def section(title: str, content: str) -> str:

@@ -2,17 +2,19 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from xdops.experiments.experiment import Finished
 from xdops.experiments.folder import REPORT, RESULTS
 from xdops.operations import XDOperation
+from xdops.report.comparisons import Compared, compare_spaces, verdict
 from xdops.report.curves import learning_curves, novelty_bars, seed_strip
 from xdops.report.operators import dense_operations, input_sizes, matrices_figure, reach_figure, some_outputs
 from xdops.report.page import Changed, Page, Picture
 from xdops.report.style import embed
-from xdops.report.summary import SpaceSummary, is_share, summarise, verdict
+from xdops.report.summary import SpaceSummary, is_share, summarise
 from xdops.search import SearchResult
 from xdops.storage.files import write_file, write_json
 
@@ -31,35 +33,48 @@ WHAT_REACH_SHOWS = (
 )
 
 
-def write_report(finished: Finished) -> tuple[list[SpaceSummary], str]:
-    """Write both files from what is in the folder; returns the table's rows and the verdict."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a search says in the end."""
+
+    rows: list[SpaceSummary]
+    compared: list[Compared]
+    verdict: str
+
+
+def write_report(finished: Finished) -> Outcome:
+    """Write both files from what is in the folder."""
     results: dict[str, list[SearchResult]] = {}
     for space, seed in finished.runs():
         results.setdefault(space, []).append(finished.result(space, seed))
     rows = summarise(results)
-    sentence = verdict(rows)
+    compared = compare_spaces(rows, {space: finished.scores(space) for space in results}, finished.reading.objective().metric)
+    outcome = Outcome(rows, compared, verdict(compared))
     write_json(
         finished.out / RESULTS,
         {
-            "verdict": sentence,
+            "verdict": outcome.verdict,
             "spaces": [row.to_dict() for row in rows],
+            "comparisons": [pair.to_dict() for pair in compared],
             "runs": [
                 {"space": space, "seed": seed} | {k: v for k, v in finished.result(space, seed).to_dict().items() if k != "history"}
                 for space, seed in finished.runs()
             ],
         },
     )
-    write_file(finished.out / REPORT, make_page(finished, results, rows, sentence).html().encode())
-    return rows, sentence
+    write_file(finished.out / REPORT, make_page(finished, results, outcome).html().encode())
+    return outcome
 
 
-def make_page(finished: Finished, results: dict[str, list[SearchResult]], rows: Sequence[SpaceSummary], sentence: str) -> Page:
+def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcome: Outcome) -> Page:
+    rows = outcome.rows
     metric = rows[0].metric
     novelty = novelty_bars(results)
     return Page(
         title=f"xdops search: {finished.settings['task']}",
-        verdict=sentence,
+        verdict=outcome.verdict,
         rows=rows,
+        compared=outcome.compared,
         notes=finished.settings["notes"],
         seeds=Picture(
             embed(seed_strip(rows), "svg", f"test {metric} per seed"),

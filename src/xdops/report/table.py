@@ -1,11 +1,22 @@
-"""The table of a search, for the terminal."""
+"""The tables of a search, for the terminal."""
 
 from collections.abc import Sequence
 
 from rich import box
 from rich.table import Table
 
+from xdops.report.comparisons import HEADS, Compared
 from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
+
+
+def comparison_table(compared: Sequence[Compared]) -> Table:
+    """Pairs of spaces, example by example."""
+    table = Table(title="paired over test examples and seeds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for i, head in enumerate(HEADS):
+        table.add_column(head, justify="right" if i else "left")
+    for pair in compared:
+        table.add_row(*pair.cells())
+    return table
 
 
 def terminal_table(rows: Sequence[SpaceSummary], title: str) -> Table:

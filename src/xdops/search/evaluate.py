@@ -1,6 +1,7 @@
 """Predictions, loss and metric over a whole split."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from lightning_fabric import Fabric
@@ -36,21 +37,29 @@ def evaluate(
     fabric: Fabric, network: nn.Module, problem: Problem, examples: Examples, settings: SearchSettings
 ) -> tuple[float, float]:  # loss per unit, metric
     """Loss and metric of the network in eval mode, each process taking its share of the examples."""
+    shares = torch.arange(len(examples)).tensor_split(fabric.world_size)
+    with in_eval_mode(fabric, network):
+        if isinstance(problem.metric, MeanMetric):
+            return _in_batches(fabric, network, problem, problem.metric, examples, shares[fabric.global_rank], settings)
+        return _at_once(fabric, network, problem, examples, shares, settings)
+
+
+@contextmanager
+def in_eval_mode(fabric: Fabric, network: nn.Module) -> Iterator[None]:
+    """With the same buffers on every process; afterwards each module is in the mode that it was in."""
     was_training = {module: module.training for module in network.modules()}
     network.eval()
     same_buffers(fabric, network)
     try:
-        shares = torch.arange(len(examples)).tensor_split(fabric.world_size)
-        if isinstance(problem.metric, MeanMetric):
-            return _in_batches(fabric, network, problem, problem.metric, examples, shares[fabric.global_rank], settings)
-        return _at_once(fabric, network, problem, examples, shares, settings)
+        yield
     finally:
         for module, training in was_training.items():
             module.training = training
 
 
-def _batches(fabric: Fabric, indices: Tensor, settings: SearchSettings) -> Sequence[Tensor]:
-    return indices.split(settings.eval_batch_size or max(1, -(-settings.batch_size // fabric.world_size)))
+def batches_of(fabric: Fabric, share: Tensor, settings: SearchSettings) -> Sequence[Tensor]:
+    """A process's share of the examples in batches; none if it has no share."""
+    return share.split(settings.eval_batch_size or max(1, -(-settings.batch_size // fabric.world_size))) if len(share) else ()
 
 
 def _at_once(
@@ -66,7 +75,7 @@ def _at_once(
     share = shares[fabric.global_rank]
     own = share if len(share) else torch.zeros(1, dtype=torch.long)
     predictions, targets = [], []
-    for indices in _batches(fabric, own, settings):
+    for indices in batches_of(fabric, own, settings):
         batch = on_device(fabric, examples.batch(indices), settings)
         if batch.mask is not None:
             raise TypeError(f"{problem.metric.name} of examples with a mask: it must be a MeanMetric")
@@ -89,7 +98,7 @@ def _in_batches(
 ) -> tuple[float, float]:
     """Batch by batch, adding up what the means are of; nothing is kept of a batch."""
     loss = weight = value = count = 0.0
-    for indices in _batches(fabric, share, settings) if len(share) else ():
+    for indices in batches_of(fabric, share, settings):
         batch = on_device(fabric, examples.batch(indices), settings)
         prediction = predict(fabric, network, batch.x, settings, problem.predictor)
         units = examples.weight(indices)

@@ -3,7 +3,8 @@
 run.json        the identity: settings, network, data
 checkpoints/    see `xdops.search.checkpoint`
 metrics.jsonl   one line per epoch, written again from the checkpoint by every start; tensorboard/ likewise
-result.json     the outcome, when the run is finished
+scores.json     the best weights on every test example, if the metric is a mean over examples
+result.json     the outcome, written last: with it the run is finished
 """
 
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 from xdops.errors import XDError
 from xdops.search.results import SearchResult
+from xdops.search.scores import Scores
 from xdops.storage.documents import digest, make_sense, named_differences, read_sealed, write_sealed
 from xdops.storage.files import is_temporary
 
-RUN, RESULT, CHECKPOINTS = "run.json", "result.json", "checkpoints"
+RUN, SCORES, RESULT, CHECKPOINTS = "run.json", "scores.json", "result.json", "checkpoints"
 _HINT = "another --out (out=...)"
 
 
@@ -51,6 +53,16 @@ def read_identity(out: Path) -> dict[str, Any]:
 def run_digest(out: Path) -> str:
     """What every file of the run in this folder carries."""
     return digest(read_identity(out))
+
+
+def write_scores(out: Path, identity: dict[str, Any], scores: Scores) -> None:
+    write_sealed(out / SCORES, "scores", digest(identity), scores.to_dict())
+
+
+def read_scores(out: Path) -> Scores:
+    """The scores of a finished run, verified, and of the run that the folder holds."""
+    content = read_sealed(out / SCORES, "scores", run_digest(out), _HINT)
+    return make_sense(out / SCORES, content, Scores.from_dict, _HINT)
 
 
 def write_result(out: Path, identity: dict[str, Any], result: SearchResult) -> None:

@@ -20,9 +20,10 @@ from xdops.search.evaluate import evaluate, on_device, predict
 from xdops.search.examples import Examples
 from xdops.search.packing import finite, load_network, load_optimizer, pack_network, pack_optimizer
 from xdops.search.parameters import Parameters
-from xdops.search.problem import Metric, Problem
+from xdops.search.problem import MeanMetric, Metric, Problem
 from xdops.search.results import Diverged, EpochRecord
 from xdops.search.schedule import schedule_factor
+from xdops.search.scores import Scores, score
 from xdops.search.seeds import derive_seed, seed_all
 from xdops.search.settings import SearchSettings
 
@@ -210,6 +211,14 @@ class Loop:
         if not math.isfinite(value):
             raise self._diverged(f"a {what} {self.problem.metric.name} of {value}")
         return loss, value
+
+    def score(self, examples: Examples) -> Scores | None:
+        """Every example by itself; None where the metric is not a mean over them."""
+        metric = self.problem.metric
+        if not isinstance(metric, MeanMetric):
+            return None
+        seed_all(derive_seed(self.settings.seed, "evaluate", self.position.epoch))
+        return score(self.fabric, self.network, self.problem, metric, examples, self.settings)
 
     def _check_loss(self, what: str, loss: float) -> None:
         limit = _EXPLODED * max(1.0, abs(self.position.first_loss or 0.0))

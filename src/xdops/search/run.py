@@ -23,7 +23,7 @@ from xdops.search.checkpoint import (
     save_generation,
 )
 from xdops.search.distributed import launch, make_fabric, total, under_torchrun
-from xdops.search.folder import CHECKPOINTS, check_folder, write_identity, write_result
+from xdops.search.folder import CHECKPOINTS, check_folder, write_identity, write_result, write_scores
 from xdops.search.identity import identify
 from xdops.search.loop import Loop
 from xdops.search.packing import load_network, pack_network
@@ -51,8 +51,8 @@ def search(
 ) -> SearchResult:
     """Train weights and architecture of `network` together; afterwards it holds the epoch that was best on validation.
 
-    out: the run's folder (run.json, metrics.jsonl, tensorboard/, checkpoints/, result.json). resume: continue what is there, bit
-    for bit, or start if nothing is. describe: JSON data that identifies the network, kept in run.json and compared on resume.
+    out: the run's folder, see `xdops.search.folder`. resume: continue what is there, bit for bit, or start if nothing is.
+    describe: JSON data that identifies the network, kept in run.json and compared on resume.
     progress: a bar on a terminal and plain lines elsewhere unless given; `Silent()` for none.
     Raises Interrupted after Ctrl-C or SIGTERM (all is saved), Diverged when the numbers blow up, XDError for anything it refuses.
     """
@@ -200,6 +200,9 @@ class _Run:
         if position.best != position.epoch:
             load_network(loop.network, best.tensors, best.facts["extra"])
             _, at_best = loop.evaluate(test, "test")
+        scores = loop.score(test)
+        if scores is not None:
+            self._first(lambda: write_scores(self.out, self.identity, scores))
         result = SearchResult(
             metric=loop.problem.metric.name,
             higher_is_better=loop.problem.metric.higher_is_better,

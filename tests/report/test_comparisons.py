@@ -1,0 +1,97 @@
+"""The verdict is honest: test examples and seeds decide what may be claimed."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from xdops.experiments.verdict import ENOUGH_SEEDS
+from xdops.report.comparisons import Compared, compare_spaces, verdict
+from xdops.report.summary import SpaceSummary
+from xdops.search import MeanMetric
+from xdops.search.scores import Scores
+
+EXAMPLES = 1000
+
+
+def accuracies(space: str, *means: float) -> tuple[SpaceSummary, dict[int, Scores]]:
+    """A space right on a random part of the examples, seed by seed."""
+    generator = np.random.default_rng(len(space))
+    right = [generator.permutation(np.arange(EXAMPLES) < round(mean * EXAMPLES)) for mean in means]
+    return summary(space, means), {seed: scores(values) for seed, values in enumerate(right)}
+
+
+def summary(space: str, test: tuple[float, ...], metric: str = "accuracy", higher: bool = True) -> SpaceSummary:
+    seconds, architecture = (0.5, 0) if space == "backbone" else (1.5, 50)
+    return SpaceSummary(space, metric, higher, test, test, 100, architecture, seconds, 0.1)
+
+
+def scores(values: np.ndarray, units: float = 1.0) -> Scores:
+    return Scores(tuple(map(float, values)), (units,) * len(values))
+
+
+def compared(*spaces: tuple[SpaceSummary, dict[int, Scores]], metric: MeanMetric | None = None) -> list[Compared]:
+    metric = metric or MeanMetric("accuracy", lambda prediction, batch: (0.0, 1), True)
+    return compare_spaces([row for row, _ in spaces], {row.space: found for row, found in spaces}, metric)
+
+
+def test_a_gain_beyond_chance_is_called_help_with_size_interval_and_cost() -> None:
+    sentence = verdict(compared(accuracies("backbone", 0.90, 0.91, 0.90), accuracies("xd", 0.97, 0.98, 0.975)))
+    assert sentence.startswith("XD helped: test accuracy 97.50 ± 0.50% against the backbone's 90.33 ± 0.58%")
+    assert "+7.17 points (95% interval over 1,000 test examples and 3 seeds: +6" in sentence
+    assert "74% of the backbone's error is gone" in sentence
+    assert "3 seeds are too few to speak of training variance" in sentence
+    assert "an epoch takes 3 times as long (1.5 s instead of 0.5 s), and 150 parameters are trained instead of 100" in sentence
+
+
+def test_enough_seeds_speak_of_training() -> None:
+    base, new = (0.9,) * ENOUGH_SEEDS, (0.97,) * ENOUGH_SEEDS
+    assert "too few" not in verdict(compared(accuracies("backbone", *base), accuracies("xd", *new)))
+
+
+def test_a_gain_within_chance_is_not_claimed() -> None:
+    sentence = verdict(compared(accuracies("backbone", 0.90, 0.905), accuracies("xd", 0.905, 0.91)))
+    assert sentence.startswith("XD made no clear difference")
+    assert "zero included" in sentence
+
+
+def test_a_loss_is_said_plainly() -> None:
+    sentence = verdict(compared(accuracies("backbone", 0.97, 0.98), accuracies("xd", 0.90, 0.91)))
+    assert sentence.startswith("XD did not help, it made things worse")
+    assert "is gone" not in sentence
+
+
+def test_darts_is_compared_with_too() -> None:
+    found = compared(accuracies("backbone", 0.8, 0.8), accuracies("darts", 0.9, 0.9), accuracies("xd", 0.9, 0.9))
+    assert [pair.name for pair in found] == ["xd against backbone", "xd against darts", "darts against backbone"]
+    assert "Against DARTS: no clear difference, +0.00 points" in verdict(found)
+
+
+def test_the_root_of_a_mean_of_squares_is_what_an_rmse_is_compared_by() -> None:
+    metric = MeanMetric("RMSE", lambda prediction, batch: (0.0, 1), False, math.sqrt)
+    generator = np.random.default_rng(0)
+    rows = [
+        (summary(space, (mean, mean), "RMSE", False), {s: scores(generator.normal(mean, 0.1, 500) ** 2) for s in (0, 1)})
+        for space, mean in (("backbone", 2.0), ("xd", 1.0))
+    ]
+    (pair,) = compared(*rows, metric=metric)
+    assert pair.found.difference == pytest.approx(-1, abs=0.02)
+    assert pair.error_gone == pytest.approx(0.5, abs=0.01)
+    assert verdict([pair]).startswith("XD helped: test RMSE 1 ± 0")
+
+
+def test_one_seed_claims_nothing_of_skill() -> None:
+    assert "one seed cannot tell skill from chance" in verdict(compared(accuracies("backbone", 0.5), accuracies("xd", 0.9)))
+
+
+def test_without_a_backbone_there_is_no_comparison() -> None:
+    assert verdict(compared(accuracies("xd", 0.9, 0.9))).startswith("No comparison")
+
+
+def test_a_table_line_has_a_cell_for_every_head() -> None:
+    (pair,) = compared(accuracies("backbone", 0.8, 0.9), accuracies("xd", 0.9, 0.9))
+    assert pair.cells()[0] == "xd against backbone"
+    assert pair.cells()[3] == f"{-pair.error_gone:+.0%}"
+    perfect = dataclasses.replace(pair.found, base=1.0)
+    assert Compared(pair.new, pair.base, perfect).cells()[3] == "–"
