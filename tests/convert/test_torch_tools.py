@@ -1,6 +1,7 @@
 """Converted networks in torch's other tools, one test per line of docs/compatibility.md."""
 
 import copy
+import dataclasses
 import io
 import multiprocessing
 import pickle
@@ -12,8 +13,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.functional import jacobian
 from torch.distributed.fsdp import fully_shard
-from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parametrizations, prune
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -50,10 +52,17 @@ def close(a: list[Tensor], b: list[Tensor], tolerance: float = 1e-4) -> None:
         torch.testing.assert_close(s, t, rtol=tolerance, atol=tolerance * float(t.abs().max()))
 
 
+def filters_(model: nn.Module, example: Tensor, config: XDConfig) -> object:
+    """Shift-invariant operations."""
+    return convert_(model, example, dataclasses.replace(config, shift_invariant=True, span=6))
+
+
 CASES = pytest.mark.parametrize(
-    ("convert", "merged"), [(convert_, False), (convert_, True), (darts_, False)], ids=["xd", "merged", "darts"]
+    ("convert", "merged"),
+    [(convert_, False), (convert_, True), (filters_, False), (filters_, True), (darts_, False)],
+    ids=["xd", "merged", "filters", "merged filters", "darts"],
 )
-SPACES = pytest.mark.parametrize("convert", [convert_, darts_], ids=["xd", "darts"])
+SPACES = pytest.mark.parametrize("convert", [convert_, filters_, darts_], ids=["xd", "filters", "darts"])
 
 
 @pytest.fixture
@@ -178,6 +187,28 @@ def test_func_grad_and_per_sample_gradients(convert):
     close([each[n].sum(0) for n in wanted], [*wanted.values()])
     alone = grad(loss)(learned, X[0])
     close([each[n][0] for n in wanted], [alone[n] for n in wanted])
+
+
+@SPACES
+def test_jacobians_and_second_derivatives(convert):
+    model, x = network(convert).double(), X[:1].double()
+    one_by_one = jacobian(model, x)
+    close([jacobian(model, x, vectorize=True), jacrev(model)(x)], [one_by_one, one_by_one], 1e-10)
+    weights = [p for p in model.parameters() if p.requires_grad]
+    y = model(x.requires_grad_())
+    slopes = torch.autograd.grad(y.square().sum(), weights, create_graph=True)  # a penalty of the gradient
+    direction = [torch.randn_like(p) for p in weights]
+    along = torch.autograd.grad(slopes, weights, direction)
+
+    def gradients_at(t: float) -> list[Tensor]:
+        moved = copy.deepcopy(model)
+        with torch.no_grad():
+            for p, d in zip((p for p in moved.parameters() if p.requires_grad), direction, strict=True):
+                p.add_(t * d)
+        return list(torch.autograd.grad(moved(x).square().sum(), [p for p in moved.parameters() if p.requires_grad]))
+
+    forward, backward = gradients_at(1e-6), gradients_at(-1e-6)
+    close(list(along), [(f - b) / 2e-6 for f, b in zip(forward, backward, strict=True)], 1e-6)
 
 
 @SPACES

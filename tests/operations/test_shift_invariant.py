@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from xdops.engine.tap_rows import tap_rows, tap_rows_by_torch
 from xdops.errors import XDError
 from xdops.matrices import random_unitary
 from xdops.operations import Axis, xd_operation
 from xdops.operations.shift_invariant import ShiftInvariantOperation, shift_invariant_from_conv
 from xdops.operations.shift_plan import FORMS
-from xdops.operations.window_rows import tap_rows, tap_rows_by_torch
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 

@@ -45,9 +45,21 @@ class _Run(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Maybe, ...]:
         saved = ctx.saved_tensors  # read once: a checkpoint computes them anew at every reading
         tensors, kept, needs = saved[: ctx.count], saved[ctx.count :], ctx.needs_input_grad[1:]
+        if torch._C._functorch.is_legacy_batchedtensor(grads[0]):  # many gradients at once: `jacobian(vectorize=True)`
+            return None, *_vectorisable(ctx.passes, grads[0], tensors, needs)
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted
             return None, *_differentiable(ctx.passes, grads[0], tensors, needs)
         return None, *ctx.passes.backward(grads[0], tensors, kept, needs)
+
+
+def _vectorisable(passes: Passes, g: Tensor, tensors: Sequence[Maybe], needs: Sequence[bool]) -> list[Maybe]:
+    def plain(*wanted: Tensor) -> Tensor:
+        found = iter(wanted)
+        return passes.plain([next(found) if need else t for t, need in zip(tensors, needs, strict=True)])
+
+    wanted = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
+    found = iter(torch.func.vjp(plain, *wanted)[1](g))
+    return [next(found) if need else None for need in needs]
 
 
 def _differentiable(passes: Passes, g: Tensor, tensors: Sequence[Maybe], needs: Sequence[bool]) -> list[Maybe]:

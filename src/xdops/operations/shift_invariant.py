@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xdops.engine.operator import is_traced
+from xdops.engine.tap_rows import tap_rows
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, smooth_size
 from xdops.matrices.pairs import check_floating, to_complex
@@ -34,7 +36,6 @@ from xdops.operations.warmstart import (
     learned,
     resolve_depth,
 )
-from xdops.operations.window_rows import tap_rows
 
 CONVS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 #: Outputs of a block of a signal that goes through filters by a matrix product: at least so many.
@@ -158,6 +159,8 @@ class ShiftInvariantOperation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
+        if is_traced(x):  # numbers cannot be looked at, nor plans be made
+            return self._convolve(x, self.long_filters(), self.bias)
         plan = self.plan_for(x)
         if plan.form == "source":
             assert self.source is not None

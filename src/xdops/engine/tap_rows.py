@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 from xdops.engine.kernels import can_run
+from xdops.engine.operator import is_traced
 from xdops.matrices import KMatrix
-from xdops.matrices.pairs import to_complex
 
 
 def tap_rows(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -> Tensor:
     """Row `row` of K diag(L[:, j]) M for j = 0..taps-1, complex, (taps, n)."""
-    values = [b.values for m in (K, L, M) for b in m.butterflies]
-    if torch.compiler.is_compiling() or not can_run(values[0].dtype, values[0].device.type):
+    values = K.butterflies[0].values
+    if is_traced(values) or not can_run(values.dtype, values.device.type):
         return tap_rows_by_torch(row, taps, K, L, M)
-    from xdops.engine.kernels.tap_rows import tap_row_pairs
+    from xdops.engine.kernels.tap_rows import tap_rows_by_kernel
 
-    layouts = tuple(tuple((b.radices, b.increasing) for b in m.butterflies) for m in (K, L, M))
-    return to_complex(tap_row_pairs(row, taps, layouts, torch.cat(values)))
+    return tap_rows_by_kernel(row, taps, K, L, M)
 
 
 def tap_rows_by_torch(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -> Tensor:
