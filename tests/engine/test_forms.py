@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from xdops import XDOperation
-from xdops.engine import chains, mixing, spectrum, tapmixing
+from xdops.engine import chains, kernels, mixing, spectrum, tapmixing
 from xdops.engine.forms import FORMS
 from xdops.engine.plan import Plan
 from xdops.engine.planner import make_plan, possible_plans
@@ -116,6 +116,7 @@ def test_working_in_chunks_of_points_and_parts_of_the_batch_changes_nothing(monk
 @pytest.mark.parametrize("frozen", ["", "L", "KLM"])
 @pytest.mark.parametrize("form", ["spectral", "grouped"])
 def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, frozen: str):
+    monkeypatch.setattr(kernels, "installed", lambda: False)
     op = moved(nn.Conv2d(2, 3, (3, 2), padding=1, padding_mode="circular"), (12, 8), depth=(1, 2, 1))
     op.freeze(*frozen)
     x = torch.randn(3, 2, 12, 8, dtype=torch.float64)
@@ -125,6 +126,21 @@ def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, froz
         monkeypatch.setattr(spectrum, "KEEP", keep)
         given, expected = (values_and_gradients(op, x, way) for way in (plan, "staged"))
         assert_same(given, expected)
+
+
+@pytest.mark.skipif(not kernels.installed(), reason="numba is not installed")
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(("channels", "frozen"), [((2, 3), ""), ((8, 16), "L"), ((9, 1), "KLM")])
+def test_kernels_that_mix_channels_point_by_point_change_nothing(channels, frozen: str, dtype: torch.dtype, tolerance: float):
+    op = moved(nn.Conv2d(*channels, (3, 2), padding=1, padding_mode="circular"), (12, 8), depth=(1, 2, 1), domain="half")
+    op.freeze(*frozen)
+    x = torch.randn(3, channels[0], 12, 8, dtype=torch.float64)
+    expected = values_and_gradients(op, x, "staged")
+    for form in ("spectral", "fused"):
+        plan = dataclasses.replace(make_plan(op.workload(x), form), by_tap=True)
+        given = values_and_gradients(op.copy().to(dtype), x.to(dtype), plan)
+        for g, e in zip(given, expected, strict=True):
+            assert (g - e).abs().max() <= tolerance * (1 + e.abs().max())
 
 
 def test_inputs_smaller_than_the_operation_agree_in_every_form():

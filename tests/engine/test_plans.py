@@ -148,7 +148,8 @@ def test_loading_the_start_back_counts_as_untouched():
     assert copy.deepcopy(op).untouched
 
 
-def test_filters_over_the_grid_are_not_made_for_small_batches_of_many_channels():
+def test_filters_over_the_grid_are_not_made_for_small_batches_of_many_channels(monkeypatch):
+    monkeypatch.setattr(kernels, "installed", lambda: False)
     op = XDOperation.from_conv(nn.Conv2d(16, 16, 3, padding=1), (32, 32), plan="spectral")
     assert op.plan_for(torch.randn(1, 16, 32, 32)).by_tap
     assert not op.plan_for(torch.randn(64, 16, 32, 32)).by_tap

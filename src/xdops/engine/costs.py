@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from xdops.engine import kernels
 from xdops.engine.build import group_sizes
 from xdops.engine.mixing import CHUNK
 from xdops.engine.rates import Rates
@@ -83,10 +84,18 @@ def mixing(work: Workload, rates: Rates) -> Cost:
 
 
 def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
-    """The same tap by tap: a product as large as that with filters for every tap of the second dimension, but no filters."""
+    """The same tap by tap: a product as large as that with filters for every tap of the second dimension, but no filters.
+
+    Compiled kernels make the filters of a point, with channels in vectors of eight, and use them at once.
+    """
     if len(work.sizes) != 2 or work.groups > 1 or work.has_b or work.has_C or work.complex_weight:
         return None
     times, taps = passes(work), work.kernel[1]
+    if kernels.can_run(work.dtype, work.device):
+        made, used = (4, 3) if work.train else (1, 1)
+        per_pair = 8.0 * work.points * (made * taps + used * work.batch)
+        padded = (work.c_in + -work.c_in % 8) * (work.c_out + -work.c_out % 8)
+        return per_pair * work.c_in * work.c_out, per_pair * padded / rates.kernel + 20 * times * rates.call
     products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * work.c_out * work.c_in * taps
     mixed = 2.0 * work.points * work.batch * work.c_out * taps
     calls = (8 + 4 * taps) * times * (1 + mixed // CHUNK)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from xdops.engine import transforms
+from xdops.engine import kernels, transforms
 from xdops.engine.chains import ChainLayout
 from xdops.engine.fused import FusedLayout
 from xdops.engine.mixing import FilterGradients, Filters, group_first, group_last
 from xdops.engine.passes import Maybe
 from xdops.engine.planar import complex_of
+from xdops.engine.pointmixing import PointFilters, PointGradients
 from xdops.engine.tapmixing import TapFilters, TapGradients
 from xdops.engine.transforms import Dense, Transform
 from xdops.engine.workspace import Workspace, workspace
@@ -28,6 +29,8 @@ PART = 1 << 20
 KEEP = 1 << 24
 
 Row = list[Transform]
+
+AnyFilters = Filters | TapFilters | PointFilters
 
 #: How a matrix is given: as stages, as its butterflies' own values, or, None, dense.
 MatrixForm = ChainLayout | FusedLayout | None
@@ -76,8 +79,10 @@ class Spectrum:
         K, L, M = self._transforms(matrices, needed, space)
         need_K, need_L = _wanted(K), _wanted(L)
         filters, filters_seen = self._filters(w, L, b, C, space)
-        collected: FilterGradients | TapGradients
-        if isinstance(filters, TapFilters):
+        collected: FilterGradients | TapGradients | PointGradients
+        if isinstance(filters, PointFilters):
+            collected = PointGradients(filters, need_w, need_L)
+        elif isinstance(filters, TapFilters):
             collected = TapGradients(filters, need_w, need_L)
         else:
             collected = FilterGradients(filters, need_w or (need_L and len(L) > 1), need_L, need_b, need_C)
@@ -142,7 +147,7 @@ class Spectrum:
             made.append(row)
         return made[0], made[1], made[2]
 
-    def _filters(self, w: Tensor, L: Row, b: Maybe, C: Maybe, space: Workspace) -> tuple[Filters | TapFilters, list[Tensor]]:
+    def _filters(self, w: Tensor, L: Row, b: Maybe, C: Maybe, space: Workspace) -> tuple[AnyFilters, list[Tensor]]:
         """All dimensions of the filters but the first into the domain, taps of the first in front; and what every transform saw.
 
         Or the first dimension alone, where channels are mixed tap by tap.
@@ -153,7 +158,8 @@ class Spectrum:
         if self.by_tap:
             second = L[1]
             assert isinstance(second, Dense)
-            return TapFilters(w, first.A, second.A, space), []
+            compiled = kernels.can_run(w.dtype, w.device.type)
+            return (PointFilters if compiled else TapFilters)(w, first.A, second.A, space), []
         w = w.reshape(2, -1, w.shape[-1]) if w.dim() == 3 + len(L) else w.reshape(-1, w.shape[-1])
         seen: list[Tensor] = []
         if len(L) == 1:
@@ -197,7 +203,7 @@ def _wanted(row: Row) -> bool:
     return any(grad is not None for transform in row for grad in transform.grads)
 
 
-def _batch_parts(batch: int, filters: Filters | TapFilters) -> list[slice]:
+def _batch_parts(batch: int, filters: AnyFilters) -> list[slice]:
     """The batch in parts whose transforms stay in the cache, or whole where every part would have to make the filters anew."""
     numbers = 2 * filters.n * filters.rest * max(filters.c_in, filters.c_out)  # for one example
     parts = 1 if filters.whole is None else -(-batch // max(1, PART // numbers))
@@ -205,7 +211,7 @@ def _batch_parts(batch: int, filters: Filters | TapFilters) -> list[slice]:
     return [slice(s, min(batch, s + step)) for s in range(0, batch, step)]
 
 
-def _points(filters: Filters | TapFilters) -> int:
+def _points(filters: AnyFilters) -> int:
     """Numbers per example and channel."""
     return 2 * filters.n * filters.rest // filters.groups
 
@@ -216,16 +222,18 @@ def _transformed_input(x: Tensor, M: Row, groups: int) -> tuple[Tensor, list[Ten
     return group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups), seen
 
 
-def _mixed(x_hat: Tensor, filters: Filters | TapFilters, space: Workspace) -> Tensor:
+def _mixed(x_hat: Tensor, filters: AnyFilters, space: Workspace) -> Tensor:
     """(2, n_1, rest, batch, c_out/g)."""
     y_hat = space.empty((*x_hat.shape[:-1], filters.c_out), x_hat)
     filters.mix(x_hat, y_hat)
     return y_hat
 
 
-def _filters_backward(collected: FilterGradients | TapGradients, seen: list[Tensor], L: Row, need_w: bool) -> Maybe:
+def _filters_backward(
+    collected: FilterGradients | TapGradients | PointGradients, seen: list[Tensor], L: Row, need_w: bool
+) -> Maybe:
     """The gradient of the filters, shaped as they entered; those of L are left with L."""
-    if isinstance(collected, TapGradients):
+    if not isinstance(collected, FilterGradients):
         L[0].grads, L[1].grads = [collected.L_1], [collected.L_2]
         return collected.w
     L[0].grads = [collected.L]

@@ -90,13 +90,13 @@ def multiply(
     steps, q = factor_steps(shapes), _columns(x, x_side)
     ranges = threads.parts(-(-q // WIDTH))
     work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, False)), x)
-    x_, y_, values_, work_ = _flat(x), _flat(y), _flat(values), work.numpy()
+    x_, y_, values_, work_ = flat(x), flat(y), flat(values), work.numpy()
     sides = x_side.numbers, y_side.numbers
 
     def part(i: int) -> None:
         forward(x_, sides[0], y_, sides[1], q, values_, steps, *ranges[i], work_[i])
 
-    _each(part, len(ranges))
+    threads.run_each(part, len(ranges))
 
 
 def multiply_backward(
@@ -118,21 +118,18 @@ def multiply_backward(
     room = 0 if x is None else values.numel() + 2 * 8
     grads = torch.zeros(len(ranges), room, dtype=g.dtype)  # a sum per thread
     nothing = g.new_empty(0)
-    g_, x_, out_, values_ = _flat(g), _flat(nothing if x is None else x), _flat(nothing if out is None else out), _flat(values)
+    g_, x_, out_, values_ = flat(g), flat(nothing if x is None else x), flat(nothing if out is None else out), flat(values)
     work_, grads_, sides = work.numpy(), grads.numpy(), (x_side.numbers, y_side.numbers)
 
     def part(i: int) -> None:
         backward(g_, sides[1], x_, sides[0], out_, q, values_, grads_[i], steps, *ranges[i], work_[i])
 
-    _each(part, len(ranges))
+    threads.run_each(part, len(ranges))
     return None if x is None else grads.sum(0)[: values.numel()].view_as(values)
 
 
-def _each(part: Any, count: int) -> None:
-    threads.run([lambda i=i: part(i) for i in range(count)])  # type: ignore[misc]
-
-
-def _flat(t: Tensor) -> Any:
+def flat(t: Tensor) -> Any:
+    """As the kernels take it: all numbers, one after the other."""
     if not t.is_contiguous():
         raise ValueError("kernels see memory as it lies: the tensor has to be contiguous")
     return t.detach().view(-1).numpy()

@@ -6,6 +6,7 @@ Which part is done where follows from their number alone, so that sums come out 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -29,6 +30,11 @@ def run(calls: Sequence[Callable[[], object]]) -> None:
     finally:
         for other in others:
             other.result()
+
+
+def run_each(part: Callable[[int], object], count: int) -> None:
+    """part(0), ..., part(count - 1), all at once."""
+    run([partial(part, i) for i in range(count)])
 
 
 def _executor(workers: int) -> ThreadPoolExecutor:

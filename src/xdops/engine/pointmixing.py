@@ -1,0 +1,88 @@
+"""Channel mixing tap by tap in compiled kernels, which make the filters of a point and use them: see `kernels.points`."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from xdops.engine.kernels import threads
+from xdops.engine.kernels.applying import flat
+from xdops.engine.workspace import Workspace
+
+#: Channels are padded to multiples of the kernels' vectors.
+LANES = 8
+
+
+class PointFilters:
+    """Filters (c_out, c_in, k_1, k_2), real, transformed along the first dimension alone; L_1 (2, n_1, k_1), L_2 (2, n_2, k_2)."""
+
+    groups = 1
+    whole = None
+
+    def __init__(self, w: Tensor, L_1: Tensor, L_2: Tensor, space: Workspace) -> None:
+        self.space = space
+        self.c_out, self.c_in, k_1, self.k = w.shape
+        self.L_1, self.pairs = L_1, L_2.movedim(0, -1).contiguous()
+        self.n, self.rest = L_1.shape[1], L_2.shape[1]
+        pad = (0, -self.c_out % LANES, 0, -self.c_in % LANES)
+        self.w = F.pad(w.permute(2, 3, 1, 0), pad).contiguous()  # (k_1, k_2, rows, columns)
+        self.V = (L_1.reshape(2 * self.n, k_1) @ self.w.view(k_1, -1)).view(2, self.n, *self.w.shape[1:])
+
+    def mix(self, x_hat: Tensor, y_hat: Tensor) -> None:
+        """x_hat (2, n_1, n_2, batch, c_in) into y_hat (2, n_1, n_2, batch, c_out)."""
+        from xdops.engine.kernels.points import forward
+
+        V, L, x, y = (flat(t) for t in (self.V, self.pairs, x_hat, y_hat))
+        sizes, ranges, work = self._sizes(x_hat.shape[3]), threads.parts(self.n), self._work(x_hat)
+        threads.run_each(lambda i: forward(V, L, x, y, sizes, *ranges[i], work[i]), len(ranges))
+
+    def mix_backward(self, g_hat: Tensor, x_hat: Tensor, grad_x_hat: Tensor) -> tuple[Tensor, Tensor]:
+        """From the gradient g_hat of the mixed channels; that of x_hat into grad_x_hat. Returns those of V and of L_2."""
+        from xdops.engine.kernels.points import backward
+
+        ranges, work = threads.parts(self.n), self._work(x_hat)
+        grad_V, grad_L = torch.zeros_like(self.V), self.V.new_zeros(len(ranges), self.rest, self.k, 2, LANES)
+        V, L, x, g, out, to_V = (flat(t) for t in (self.V, self.pairs, x_hat, g_hat, grad_x_hat, grad_V))
+        to_L, sizes = grad_L.flatten(1).numpy(), self._sizes(x_hat.shape[3])
+        threads.run_each(lambda i: backward(V, L, x, g, out, to_V, to_L[i], sizes, *ranges[i], work[i]), len(ranges))
+        return grad_V, grad_L.sum((0, -1)).movedim(-1, 0)
+
+    def _sizes(self, batch: int) -> tuple[int, ...]:
+        return (self.n, self.rest, self.k, batch, self.c_in, self.c_out, *self.V.shape[-2:])
+
+    def _work(self, x_hat: Tensor) -> Any:
+        """A row per thread: filters, their gradient, channels of all examples, and of one."""
+        rows, columns = self.V.shape[-2:]
+        numbers = 4 * rows * columns + 2 * x_hat.shape[3] * (rows + columns) + 2 * max(rows, columns)
+        return self.space.empty((torch.get_num_threads(), numbers), x_hat).numpy()
+
+
+class PointGradients:
+    """Collects the gradients of everything that makes the filters, from one batch."""
+
+    b = C = None
+
+    def __init__(self, filters: PointFilters, need_w: bool, need_L: bool) -> None:
+        self.filters, self.need_w, self.need_L = filters, need_w, need_L
+        self.V: Tensor | None = None
+        self.w: Tensor | None = None
+        self.L_1: Tensor | None = None
+        self.L_2: Tensor | None = None
+
+    def collect(self, g_hat: Tensor, x_hat: Tensor, grad_x_hat: Tensor) -> None:
+        """From the gradient g_hat of the mixed channels; that of x_hat into grad_x_hat."""
+        self.V, self.L_2 = self.filters.mix_backward(g_hat, x_hat, grad_x_hat)
+
+    def finish(self) -> None:
+        """From the gradient of V to those of w and L_1."""
+        f = self.filters
+        assert self.V is not None
+        grad_V = self.V.view(2 * f.n, -1)
+        if self.need_w:
+            grad = (f.L_1.reshape(2 * f.n, -1).t() @ grad_V).view_as(f.w)
+            self.w = grad[:, :, : f.c_in, : f.c_out].permute(3, 2, 0, 1)
+        if self.need_L:
+            self.L_1 = (grad_V @ f.w.view(f.w.shape[0], -1).t()).view(2, f.n, -1)
+        else:
+            self.L_2 = None
