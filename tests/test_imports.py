@@ -17,6 +17,7 @@ LAYERS = (
     ("convert",),
     ("spaces",),
     ("search",),
+    ("workers",),
     ("backbones", "pde"),
     ("data",),
     ("experiments",),

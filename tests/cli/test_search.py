@@ -11,7 +11,7 @@ import pytest
 from search_data import KINDS, signals
 
 from xdops.cli.main import main
-from xdops.experiments.experiment import Finished
+from xdops.experiments.finished import Finished
 from xdops.search.records import Records
 from xdops.search.results import EpochRecord
 

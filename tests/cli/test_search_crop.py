@@ -9,7 +9,7 @@ import torch
 
 from xdops.cli.main import main
 from xdops.data.own import DataSettings, task_from_arrays
-from xdops.experiments.experiment import Finished
+from xdops.experiments.finished import Finished
 from xdops.search import Crops, Tiles
 
 FLAGS = [

@@ -15,7 +15,7 @@ from xdops import XDConfig, arch_parameters, convert_, merge_, novelty, revert_,
 from xdops.backbones import Request, build_backbone, operator_cnn, operator_fno
 from xdops.backbones.fno import SpectralConv
 from xdops.errors import XDError
-from xdops.experiments.experiment import is_searchable
+from xdops.experiments.network import is_searchable
 from xdops.operations import XDOperation
 from xdops.operations.catalogue.fourier import from_filters, from_spectral_conv, to_filters
 from xdops.search.packing import load_network, pack_network

@@ -6,7 +6,7 @@ import torch
 from matrix_laws import agree
 
 from xdops import XDOperation
-from xdops.experiments.experiment import NetworkSettings
+from xdops.experiments.network import NetworkSettings
 from xdops.reproduce.cifar.presets import PRESETS
 from xdops.reproduce.pde import BURGERS, DARCY, NAVIER_STOKES
 from xdops.reproduce.table import Context

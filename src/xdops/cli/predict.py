@@ -19,7 +19,7 @@ from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
 from xdops.errors import XDError
-from xdops.experiments.experiment import Finished
+from xdops.experiments.finished import Finished
 from xdops.search import Tiles
 from xdops.storage.files import check_target, write_file
 

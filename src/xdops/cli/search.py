@@ -13,14 +13,19 @@ from xdops.cli import terminal
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
 from xdops.errors import XDError
-from xdops.experiments.experiment import Experiment, Finished, NetworkSettings, first_process
+from xdops.experiments.experiment import Experiment, first_process
+from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT
+from xdops.experiments.network import NetworkSettings
+from xdops.experiments.ranges import read_ranges
 from xdops.experiments.recipes import EMBEDDED, Recipe, find_task
+from xdops.experiments.tuning import Tuning
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
-from xdops.report.table import comparison_table, terminal_table
+from xdops.report.table import comparison_table, terminal_table, tuning_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.settings import Accelerator, Precision
+from xdops.workers import InTurn, Job
 
 DEFAULT_DATA = "permuted-digits"
 
@@ -107,6 +112,12 @@ class Search:
     """Epochs before the architecture begins to move."""
     batch_size: MaybeInt = None
     """Examples per step."""
+    trials: int = 0
+    """Settings to try for every space, the backbone included, on validation: the same points of the ranges, most given up early;
+    the best of each is then trained with the seeds. 0: nothing is tuned."""
+    ranges: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """What --trials tunes, and between which values, in TOML or JSON. Default: lr = [0.001, 0.1], weight_decay = [1e-6, 0.01],
+    batch_size = [16, 128], arch_lr = [0.001, 0.1], warmup = [0, 0.3] (of the epochs)."""
     clip: MaybeFloat = None
     """Largest gradient norm, if any."""
     depth: tuple[int, int, int] = (3, 3, 3)
@@ -134,13 +145,16 @@ class Search:
         for note in task.notes:
             console.print(f"  {note}", soft_wrap=True)
 
-        def progress(space: str, seed: int) -> Progress | None:
+        if experiment.tuning is not None:
+            console.print(f"  {plan(experiment)}", soft_wrap=True)
+
+        def progress(job: Job) -> Progress | None:
             if not self.quiet:
-                console.print(f"{space}, seed {seed}", style="bold")
+                console.print(job.name, style="bold")
             return Silent() if self.quiet else None
 
         try:
-            experiment.run(self.resume, progress, self.however_long)
+            experiment.run(self.resume, InTurn(progress), self.however_long)
             if first_process():
                 self.report(console, experiment)
         except (Interrupted, KeyboardInterrupt):  # the latter between two runs, or in the report
@@ -150,6 +164,8 @@ class Search:
 
     def report(self, console: Console, experiment: Experiment) -> None:
         outcome = write_report(Finished.open(experiment.out, self.backbone))
+        if outcome.tuned:
+            console.print(tuning_table(outcome.tuned, outcome.rows[0].metric))
         console.print(terminal_table(outcome.rows, experiment.task.name))
         if outcome.compared:
             console.print(comparison_table(outcome.compared))
@@ -179,7 +195,23 @@ class Search:
             given(self.backbone_lr, given(self.lr, recipe.backbone_lr or recipe.lr)),
             self.out or default_out(self.data),
             self.command(),
+            self.tuning(),
         )
+
+    def tuning(self) -> Tuning | None:
+        """What is tried, if anything; what is tuned cannot be given as well."""
+        if self.trials == 0:
+            if self.ranges is not None:
+                raise XDError(f"--ranges {self.ranges} without --trials", "a number of trials", "--trials 16")
+            return None
+        tuning = Tuning(self.trials, read_ranges(self.ranges))
+        flags = {"lr": self.lr, "arch_lr": self.arch_lr, "batch_size": self.batch_size, "warmup": self.warmup or None}
+        both = [name for name, value in flags.items() if value is not None and name in tuning.ranges.bounds]
+        both += ["backbone_lr"] if self.backbone_lr is not None and "lr" in tuning.ranges.bounds else []
+        if both:
+            words = ", ".join("--" + name.replace("_", "-") for name in both)
+            raise XDError(f"{words} with --trials, which tunes it", "one of the two", "a --ranges file that does not name it")
+        return tuning
 
     def chosen_backbone(self, task: Task, recipe: Recipe) -> str:
         if self.periodic and (self.backbone is not None or task.kind != "dense"):
@@ -199,6 +231,15 @@ class Search:
                 if value is not True:
                     words += map(str, value if isinstance(value, tuple) else (value,))
         return shlex.join(words)
+
+
+def plan(experiment: Experiment) -> str:
+    """The budget of tuning, in one line."""
+    assert experiment.tuning is not None
+    epochs = experiment.search.epochs
+    steps = ", ".join(f"{count} to epoch {end}" for count, end in experiment.tuning.rungs(epochs))
+    names = ", ".join(experiment.tuning.ranges.bounds)
+    return f"tuning {names} on validation, for every space alike: {steps}; {experiment.tuning.epochs(epochs)} epochs each"
 
 
 def default_out(data: str) -> Path:

@@ -3,80 +3,34 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
-from xdops.backbones import Request, build_backbone
-from xdops.backbones.build import is_foreign
-from xdops.convert import XDConfig
-from xdops.data.task import Reading, Task
+from xdops.data.task import Task
 from xdops.errors import XDError
-from xdops.experiments.folder import SETTINGS, check_folder, read_settings, run_folder, write_settings
+from xdops.experiments.finished import describe_run, finished_result
+from xdops.experiments.folder import SETTINGS, check_folder, read_settings, run_folder, trial_folder, tuning_path, write_settings
+from xdops.experiments.network import NetworkSettings
+from xdops.experiments.ranges import matter, with_values
 from xdops.experiments.trial import check_training
+from xdops.experiments.tuning import Trial, Tuned, Tuning, best_record, choose, halve
 from xdops.measuring.duration import check_duration
-from xdops.operations.domains import DEFAULT_DOMAIN, Domain, check_domain
-from xdops.search import Progress, SearchResult, SearchSettings, search
-from xdops.search.checkpoint import load_weights
+from xdops.search import Diverged, Progress, SearchResult, SearchSettings, search, train_until
 from xdops.search.distributed import check_machine, under_torchrun
-from xdops.search.folder import RESULT, RUN, SCORES, read_identity, read_result, read_scores
-from xdops.search.scores import Scores
-from xdops.spaces import SPACES, SpaceSettings, apply
-from xdops.storage.documents import digest, make_sense, named_differences
-from xdops.storage.files import check_room
+from xdops.search.folder import RESULT, SCORES
+from xdops.spaces import SPACES
+from xdops.storage.documents import digest
+from xdops.storage.files import check_room, make_folder
 from xdops.storage.lock import lock
+from xdops.workers import Job, Workers
 
 #: Floats that a run keeps per parameter: two generations of weights and two Adam moments each, and the best weights.
 COPIES = 2 * 3 + 2
-#: Of K, L and M. Depth 4 holds every matrix with n nonzeros; products of four such are far beyond what can be learned.
-DEEPEST = 16
 MOST_SEEDS = 10_000
-
-
-@dataclass(frozen=True)
-class NetworkSettings:
-    """Which network: all that is needed to build it again."""
-
-    backbone: str
-    depth: tuple[int, int, int]  # of K, L and M
-    domain: Domain = DEFAULT_DOMAIN
-
-    def __post_init__(self) -> None:
-        if min(self.depth) < 1 or max(self.depth) > DEEPEST:
-            raise XDError(f"--depth {' '.join(map(str, self.depth))}", f"three numbers from 1 to {DEEPEST}", "--depth 3 3 3")
-        check_domain(self.domain)
-
-    def build(self, request: Request, space: str, seed: int) -> nn.Module:
-        """The backbone of this seed, relaxed into the space; the same start for every space."""
-        network = build_backbone(self.backbone, request, seed)
-        # Sequences of different lengths: the same at every position, and blind to the future, whatever is learned.
-        config = XDConfig(depth=self.depth, domain=self.domain, shift_invariant=request.ragged, causal=request.ragged)
-        settings = SpaceSettings(config, filter_fn=is_searchable)
-        report = apply(space, network, torch.zeros(2, *request.input_shape), settings)
-        if space != "backbone" and not report.converted:
-            raise XDError(
-                f"backbone {self.backbone}, in which no layer can be searched",
-                "a convolution wider than one point",
-                "--spaces backbone",
-            )
-        return network
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"backbone": self.backbone, "depth": list(self.depth), "domain": self.domain}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "NetworkSettings":
-        return cls(data["backbone"], tuple(data["depth"]), data.get("domain", "full"))
-
-
-def is_searchable(name: str, module: nn.Module) -> bool:
-    """All but 1x1 convolutions: these mix channels only, and there is no operation to find out about."""
-    return not (isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and all(k == 1 for k in module.kernel_size))
+#: Trials are trained from this seed less the first one of the runs, so that these start afresh.
+LAST_SEED = 2**31 - 1
 
 
 def first_process() -> bool:
@@ -94,6 +48,7 @@ class Experiment:
     backbone_lr: float  # the backbone's own best step size, so that the comparison is fair
     out: Path
     command: str
+    tuning: Tuning | None = None  # None: nothing is tuned
 
     def __post_init__(self) -> None:
         unknown = [space for space in self.spaces if space not in SPACES]
@@ -111,19 +66,19 @@ class Experiment:
             "search": self.search.to_dict(),
             "backbone_lr": self.backbone_lr,
         }
+        if self.tuning is not None:
+            facts["tuning"] = self.tuning.to_dict()
         return json.loads(json.dumps(facts))
 
-    def run(
-        self, resume: bool, progress: Callable[[str, int], Progress | None], however_long: bool = False
-    ) -> dict[str, list[SearchResult]]:
-        """Every (space, seed) that is not finished yet, in order of seeds; results by space."""
+    def run(self, resume: bool, workers: Workers, however_long: bool = False) -> dict[str, list[SearchResult]]:
+        """Every trial and every (space, seed) that is not finished yet, in order of seeds; results by space."""
         if not first_process():
-            return self._run_all(progress)
+            return self._run_all(workers)
         self.check(resume, however_long)
         with lock(self.out):
             check_folder(self.out, self.identity(), resume)  # again, now that nobody else can change it
             write_settings(self.out, self.settings())
-            return self._run_all(progress)
+            return self._run_all(workers)
 
     def check(self, resume: bool, however_long: bool) -> None:
         """All that can be refused, before anything is written: a corrected command then finds nothing in its way."""
@@ -136,15 +91,24 @@ class Experiment:
             parameters += sum(p.numel() for p in network.parameters())
             settings = self.settings_of(space, self.search)
             seconds += check_training(network, self.task.problem, settings, self.network.backbone)
-        check_duration(seconds * self.search.epochs * self.seeds, however_long)
-        check_room(self.out, 4 * COPIES * self.seeds * parameters)
+        epochs, trials = self.search.epochs * self.seeds, 0
+        if self.tuning is not None:
+            epochs, trials = epochs + self.tuning.epochs(self.search.epochs), self.tuning.trials
+        check_duration(seconds * epochs, however_long)
+        check_room(self.out, 4 * COPIES * (self.seeds + trials) * parameters)
 
-    def _run_all(self, progress: Callable[[str, int], Progress | None]) -> dict[str, list[SearchResult]]:
+    def _run_all(self, workers: Workers) -> dict[str, list[SearchResult]]:
+        tuned = self._tune(workers)
+        runs = [(space, settings) for settings in self.run_settings() for space in self.spaces]
+        jobs = [self._job(space, self.settings_of(space, settings, tuned.get(space))) for space, settings in runs]
         results: dict[str, list[SearchResult]] = {space: [] for space in self.spaces}
-        for settings_of_run in self.run_settings():
-            for space in self.spaces:
-                results[space].append(self.run_one(space, settings_of_run, progress(space, settings_of_run.seed)))
+        for (space, _), result in zip(runs, workers.run(self, jobs), strict=True):
+            results[space].append(result)
         return results
+
+    def _job(self, space: str, settings: SearchSettings) -> Job:
+        folder = run_folder(self.out, space, settings.seed)
+        return Job(f"{space}, seed {settings.seed}", folder, settings.epochs, Experiment.run_one, (space, settings))
 
     def settings(self) -> dict[str, Any]:
         """settings.json: spaces and seeds of earlier calls with --resume stay in it."""
@@ -161,98 +125,58 @@ class Experiment:
     def run_settings(self) -> list[SearchSettings]:
         return [dataclasses.replace(self.search, seed=self.search.seed + i) for i in range(self.seeds)]
 
-    def settings_of(self, space: str, settings: SearchSettings) -> SearchSettings:
-        """The same for all, but for the step size of the plain backbone."""
-        if space != "backbone":
-            return settings
-        return dataclasses.replace(settings, weights=dataclasses.replace(settings.weights, lr=self.backbone_lr))
+    def settings_of(self, space: str, settings: SearchSettings, tuned: Tuned | None = None) -> SearchSettings:
+        """The same for all, but for the step size of the plain backbone, and for what was tuned."""
+        if space == "backbone":
+            settings = dataclasses.replace(settings, weights=dataclasses.replace(settings.weights, lr=self.backbone_lr))
+        return settings if tuned is None else with_values(settings, tuned.values)
 
     def run_one(self, space: str, settings: SearchSettings, progress: Progress | None) -> SearchResult:
+        """One run with these settings, to its end."""
         folder = run_folder(self.out, space, settings.seed)
         describe = describe_run(self.identity(), space)
         if (folder / RESULT).exists() and (folder / SCORES).exists():
             return finished_result(folder, describe, settings.seed)
         network = self.network.build(self.task.request, space, settings.seed)
-        settings = self.settings_of(space, settings)
         return search(network, self.task.problem, settings, folder, resume=True, describe=describe, progress=progress)
 
+    # Tuning
 
-def describe_run(identity: dict[str, Any], space: str) -> dict[str, Any]:
-    """What a run of an experiment says of itself beside its settings: it is part of this experiment, and of no other."""
-    return {"space": space, **identity["network"], "experiment": digest(identity)}
+    def _tune(self, workers: Workers) -> dict[str, Tuned]:
+        """What was chosen for every space: read if it is known, raced for otherwise."""
+        if self.tuning is None:
+            return {}
+        experiment, metric = digest(self.identity()), self.task.problem.metric
+        left = [space for space in self.spaces if not tuning_path(self.out, space).exists()]
+        tuned = {s: Tuned.read(tuning_path(self.out, s), experiment) for s in self.spaces if s not in left}
 
+        def advance(trials: Sequence[tuple[str, int]], epochs: int) -> list[Trial]:
+            return workers.run(self, [self._trial_job(space, number, epochs) for space, number in trials])
 
-def finished_result(folder: Path, describe: dict[str, Any], seed: int) -> SearchResult:
-    """The result in a run's folder, refused if it is that of another experiment, space or seed."""
-    identity = read_identity(folder)
-    differing = named_differences({"describe": describe, "seed": seed}, make_sense(folder / RUN, identity, _describe_and_seed))
-    if differing:
-        raise XDError(f"{folder}, which holds another run ({differing})", "the run of this experiment", "the folder as it was")
-    return read_result(folder)
+        for space, trials in halve(left, self.tuning, self.search.epochs, metric, advance).items():
+            tuned[space] = choose(space, trials, metric)
+            if first_process():
+                make_folder(tuning_path(self.out, space).parent)
+                tuned[space].write(tuning_path(self.out, space), experiment)
+        return tuned
 
+    def _trial_job(self, space: str, number: int, epochs: int) -> Job:
+        folder = trial_folder(self.out, space, number)
+        return Job(f"{space}, trial {number}", folder, epochs, Experiment.try_one, (space, number, epochs))
 
-def _describe_and_seed(identity: dict[str, Any]) -> dict[str, Any]:
-    return {"describe": identity["describe"], "seed": identity["settings"]["seed"]}
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A folder that `Experiment.run` made, read back."""
-
-    out: Path
-    reading: Reading
-    network: NetworkSettings
-    settings: dict[str, Any]
-
-    @classmethod
-    def open(cls, out: Path, allowed: str | None = None) -> "Finished":
-        """allowed: the backbone, module:function, that the user has named and that may therefore be imported; ours always may."""
-        settings = read_settings(out)
-        finished = make_sense(out / SETTINGS, settings, partial(cls._read, out))
-        if is_foreign(finished.network.backbone) and finished.network.backbone != allowed:
-            raise XDError(
-                f"{out}, whose backbone {finished.network.backbone!r} is code that is not part of xdops",
-                f"--backbone {finished.network.backbone}, which says that you trust it"
-                + ("" if allowed is None else f", instead of {allowed}"),
-                "to name it, or --trust-run to import whatever the run names; only for runs whose author you trust",
-            )
-        return finished
-
-    @classmethod
-    def named_backbone(cls, out: Path) -> str:
-        """The backbone that the run in the folder names; nothing is imported."""
-        return make_sense(out / SETTINGS, read_settings(out), partial(cls._read, out)).network.backbone
-
-    @classmethod
-    def _read(cls, out: Path, settings: dict[str, Any]) -> "Finished":
-        identity = settings["identity"]
-        spaces, seeds = settings["spaces"], settings["seeds"]
-        if not set(spaces) <= set(SPACES) or any(type(seed) is not int for seed in seeds):
-            raise ValueError(f"spaces {spaces} and seeds {seeds}")
-        return cls(out, Reading.from_dict(identity["reading"]), NetworkSettings.from_dict(identity["network"]), settings)
-
-    def runs(self) -> list[tuple[str, int]]:
-        """Every (space, seed) that is finished."""
-        pairs = [(space, seed) for space in self.settings["spaces"] for seed in self.settings["seeds"]]
-        return [(space, seed) for space, seed in pairs if (run_folder(self.out, space, seed) / RESULT).exists()]
-
-    def result(self, space: str, seed: int) -> SearchResult:
-        describe = describe_run(self.settings["identity"], space)
-        return finished_result(run_folder(self.out, space, seed), describe, seed)
-
-    def scores(self, space: str) -> dict[int, Scores]:
-        """Of every finished run of the space, by seed."""
-        seeds = [seed for name, seed in self.runs() if name == space]
-        folders = {seed: run_folder(self.out, space, seed) for seed in seeds}
-        return {seed: read_scores(folder) for seed, folder in folders.items() if (folder / SCORES).exists()}
-
-    def start(self, space: str, seed: int) -> nn.Module:
-        """The network as the search began."""
-        return self.network.build(self.reading.request, space, seed)
-
-    def best(self, space: str, seed: int) -> nn.Module:
-        """The network at its best epoch on validation: exactly the checkpoint that the result names."""
-        self.result(space, seed)
-        network = self.start(space, seed)
-        load_weights(run_folder(self.out, space, seed), network)
-        return network.eval()
+    def try_one(self, space: str, number: int, epochs: int, progress: Progress | None) -> Trial:
+        """A trial up to so many epochs of its schedule; the test part is not looked at."""
+        assert self.tuning is not None
+        seed = LAST_SEED - self.search.seed
+        points = self.tuning.ranges.points(self.tuning.trials, self.search.seed)
+        values = matter(points[number], architecture=space != "backbone")
+        settings = with_values(self.settings_of(space, dataclasses.replace(self.search, seed=seed)), values)
+        network = self.network.build(self.task.request, space, seed)
+        describe = describe_run(self.identity(), space) | {"trial": number}
+        folder = trial_folder(self.out, space, number)
+        try:
+            history = train_until(epochs, network, self.task.problem, settings, folder, describe=describe, progress=progress)
+        except Diverged:
+            return Trial(number, values, epochs, None, 0.0)
+        best = best_record(history, self.task.problem.metric)
+        return Trial(number, values, len(history), best, sum(record.seconds for record in history))

@@ -2,6 +2,8 @@
 
 settings.json              what was run, with the exact command; sealed with the digest of the experiment's identity
 runs/SPACE-seedN/          one search each, see `xdops.search.folder`; its identity names the experiment that it is part of
+tuning/SPACE-N/            trial N of a space, as far as it was trained
+tuning/SPACE.json          what was tried and chosen
 results.json, report.html  the outcome
 """
 
@@ -21,6 +23,14 @@ _HINT = "another --out"
 
 def run_folder(out: Path, space: str, seed: int) -> Path:
     return out / "runs" / f"{space}-seed{seed}"
+
+
+def trial_folder(out: Path, space: str, number: int) -> Path:
+    return out / "tuning" / f"{space}-{number}"
+
+
+def tuning_path(out: Path, space: str) -> Path:
+    return out / "tuning" / f"{space}.json"
 
 
 def read_settings(out: Path) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Page:
     curves: Picture
     novelty: Picture | None
     changed: Sequence[Changed]
+    tuning: str  # HTML: what was tried and chosen, or that nothing was
     command: str
     facts: dict[str, str]  # settings worth reading
 
@@ -84,6 +85,7 @@ class Page:
             f'<section class="verdict" style="--tone: {tone}"><p>{escape(self.verdict)}</p></section>',
             self._results(),
             self._comparisons(),
+            section("Tuning", self.tuning),
             section("Learning curves", figure(self.curves)),
             self._operations(),
             section("The data, as they were understood", listing(self.notes)),

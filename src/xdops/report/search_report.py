@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import torch
 
-from xdops.experiments.experiment import Finished
+from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, RESULTS
+from xdops.experiments.tuning import Tuned
 from xdops.operations import XDOperation
 from xdops.report.comparisons import Compared, compare_spaces, verdict
 from xdops.report.curves import learning_curves, novelty_bars, seed_strip
 from xdops.report.operators import dense_operations, input_sizes, matrices_figure, reach_figure, some_outputs
-from xdops.report.page import Changed, Page, Picture
+from xdops.report.page import Changed, Page, Picture, figure, table
 from xdops.report.style import embed
 from xdops.report.summary import SpaceSummary, is_share, summarise
+from xdops.report.tuning import HEADS, NOTHING_TUNED, step_size_figure, trial_lines, tuning_lines
 from xdops.search import SearchResult
 from xdops.storage.files import write_file, write_json
 
@@ -26,6 +28,10 @@ WHAT_MATRICES_SHOW = (
     "negative, red positive, each on its own scale. Before the search it is a convolution's band along the diagonal; whatever "
     "leaves the band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; they start out as "
     "Fourier transforms, of constant modulus, times identities."
+)
+WHAT_STEP_SIZES_SHOW = (
+    "Every dot is one trial, at its best epoch on validation; the longer it was trained, the larger. The ring is what was chosen. "
+    "Every space tried the same points, for as many epochs; the test part was not looked at."
 )
 WHAT_REACH_SHOWS = (
     "Which input pixels four output pixels (circled) look at, each on its own colour scale. Before the search: their neighbours. "
@@ -40,6 +46,7 @@ class Outcome:
     rows: list[SpaceSummary]
     compared: list[Compared]
     verdict: str
+    tuned: dict[str, Tuned]
 
 
 def write_report(finished: Finished) -> Outcome:
@@ -49,13 +56,14 @@ def write_report(finished: Finished) -> Outcome:
         results.setdefault(space, []).append(finished.result(space, seed))
     rows = summarise(results)
     compared = compare_spaces(rows, {space: finished.scores(space) for space in results}, finished.reading.objective().metric)
-    outcome = Outcome(rows, compared, verdict(compared))
+    outcome = Outcome(rows, compared, verdict(compared), finished.tuned())
     write_json(
         finished.out / RESULTS,
         {
             "verdict": outcome.verdict,
             "spaces": [row.to_dict() for row in rows],
             "comparisons": [pair.to_dict() for pair in compared],
+            "tuned": {space: {"epochs": t.epochs, "seconds": t.seconds, "chosen": t.values} for space, t in outcome.tuned.items()},
             "runs": [
                 {"space": space, "seed": seed} | {k: v for k, v in finished.result(space, seed).to_dict().items() if k != "history"}
                 for space, seed in finished.runs()
@@ -93,9 +101,20 @@ def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcom
             "How far each layer's architecture parameters moved from where they started, relative to their size, mean over seeds.",
         ),
         changed=most_changed(finished, results),
+        tuning=tuning_part(outcome.tuned, metric),
         command=finished.settings["command"],
         facts=facts(finished, rows),
     )
+
+
+def tuning_part(tuned: dict[str, Tuned], metric: str) -> str:
+    """What was tried and chosen, as HTML."""
+    if not tuned:
+        return f"<p>{NOTHING_TUNED}</p>"
+    picture = step_size_figure(tuned, metric)
+    shown = "" if picture is None else figure(Picture(embed(picture, "svg", "validation against step size"), WHAT_STEP_SIZES_SHOW))
+    trials = table([("space", "trial", "epochs", "setting", "validation"), *trial_lines(tuned, metric)])
+    return f"{table([HEADS, *tuning_lines(tuned, metric)])}{shown}<details><summary>All trials</summary>{trials}</details>"
 
 
 def most_changed(finished: Finished, results: dict[str, list[SearchResult]]) -> list[Changed]:

@@ -1,21 +1,32 @@
 """The tables of a search, for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
 
+from xdops.experiments.tuning import Tuned
 from xdops.report.comparisons import HEADS, Compared
 from xdops.report.summary import SpaceSummary, number, seeds_of, with_spread
+from xdops.report.tuning import HEADS as TUNING_HEADS
+from xdops.report.tuning import tuning_lines
 
 
 def comparison_table(compared: Sequence[Compared]) -> Table:
     """Pairs of spaces, example by example."""
-    table = Table(title="paired over test examples and seeds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for i, head in enumerate(HEADS):
+    return plain_table("paired over test examples and seeds", HEADS, [pair.cells() for pair in compared])
+
+
+def tuning_table(tuned: Mapping[str, Tuned], metric: str) -> Table:
+    return plain_table("tuned on validation, with the same budget", TUNING_HEADS, tuning_lines(tuned, metric))
+
+
+def plain_table(title: str, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for i, head in enumerate(heads):
         table.add_column(head, justify="right" if i else "left")
-    for pair in compared:
-        table.add_row(*pair.cells())
+    for line in lines:
+        table.add_row(*line)
     return table
 
 

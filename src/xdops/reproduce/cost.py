@@ -22,7 +22,7 @@ from xdops.backbones.request import Request
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.convert import XDConfig
 from xdops.errors import XDError
-from xdops.experiments.experiment import is_searchable
+from xdops.experiments.network import is_searchable
 from xdops.measuring.memory import load_libraries, peak_from_here
 from xdops.spaces import SpaceSettings, apply
 

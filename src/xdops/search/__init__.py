@@ -11,7 +11,7 @@ from xdops.search.examples import Batch, Examples, Sequences, Split
 from xdops.search.problem import MeanMetric, Metric, Problem
 from xdops.search.progress import PlainProgress, Progress, RichProgress, Silent
 from xdops.search.results import Diverged, EpochRecord, Interrupted, SearchResult
-from xdops.search.run import search
+from xdops.search.run import search, train_until
 from xdops.search.settings import OptimizerSettings, ScheduleSettings, SearchSettings
 from xdops.search.tiles import Tiles
 
@@ -40,4 +40,5 @@ __all__ = [
     "load_weights",
     "save_checkpoint",
     "search",
+    "train_until",
 ]

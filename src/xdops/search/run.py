@@ -1,11 +1,12 @@
-"""One search from start to end."""
+"""One search from start to end, or its first epochs."""
 
-import json
+import pickle
 import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lightning_fabric import Fabric
 from torch import nn
@@ -30,13 +31,17 @@ from xdops.search.packing import load_network, pack_network
 from xdops.search.problem import Problem
 from xdops.search.progress import Progress, Silent, suitable_progress
 from xdops.search.records import Records
-from xdops.search.results import Diverged, Interrupted, SearchResult
+from xdops.search.results import Diverged, EpochRecord, Interrupted, SearchResult
 from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
 from xdops.search.signals import StopRequest, stop_on_signals
 from xdops.storage.documents import digest
 from xdops.storage.files import make_folder
 from xdops.storage.lock import lock
+
+T = TypeVar("T")
+#: What is done with a run that is open.
+Work = Callable[["_Run", StopRequest], T]
 
 
 def search(
@@ -57,47 +62,82 @@ def search(
     Raises Interrupted after Ctrl-C or SIGTERM (all is saved), Diverged when the numbers blow up, XDError for anything it refuses.
     """
     out = Path(out)
+    with ExitStack() as held:
+        if not under_torchrun():
+            held.enter_context(lock(out))
+        result = _train(network, _to_the_end, problem, settings, out, resume, describe, progress)
+        if settings.processes > 1 and not under_torchrun():
+            load_weights(out, network)  # the processes that trained it are gone
+    return result
+
+
+def train_until(
+    epochs: int,
+    network: nn.Module,
+    problem: Problem,
+    settings: SearchSettings,
+    out: Path,
+    *,
+    describe: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> tuple[EpochRecord, ...]:
+    """The first epochs of a search, as many as are not done yet; returns the records of all that are. Nothing is tested.
+
+    A later call, or `search` with resume, goes on from there bit for bit. The rest is as in `search`.
+    """
+    out = Path(out)
+    with ExitStack() as held:
+        if not under_torchrun():
+            held.enter_context(lock(out))
+        return _train(network, partial(_up_to, epochs), problem, settings, out, True, describe, progress)
+
+
+def _to_the_end(run: "_Run", stop: StopRequest) -> SearchResult:
+    run.train(stop, run.loop.settings.epochs)
+    result = run.conclude()
+    run.stop_if_asked(stop)
+    return result
+
+
+def _up_to(epochs: int, run: "_Run", stop: StopRequest) -> tuple[EpochRecord, ...]:
+    run.train(stop, epochs)
+    return tuple(run.loop.position.history)
+
+
+def _train(network: nn.Module, work: Work[T], problem: Problem, settings: SearchSettings, *arguments: Any) -> T:
+    """In this process or in processes of our own."""
     fabric = make_fabric(settings)
-    arguments = (problem, settings, out, resume, describe, progress)
-    if under_torchrun():
-        return launch(fabric, _search_here, network, *arguments)
-    with lock(out):
-        return _search_alone(fabric, network, arguments)
-
-
-def _search_alone(fabric: Fabric, network: nn.Module, arguments: tuple[Any, ...]) -> SearchResult:
-    """With the folder to ourselves, in this process or in processes of our own."""
-    if fabric.world_size == 1:
-        return launch(fabric, _search_here, network, *arguments)
+    if fabric.world_size == 1 or under_torchrun():
+        return launch(fabric, _train_here, network, work, problem, settings, *arguments)
     with stop_on_signals(announce=False, forward=True):
-        kind, *details = launch(fabric, _search_in_child, network, *arguments)
+        kind, *details = launch(fabric, _train_in_child, network, work, problem, settings, *arguments)
     if kind != "done":
         raise _ENDINGS[kind](*details)
-    load_weights(arguments[2], network)
-    return SearchResult.from_dict(json.loads(details[0]))
+    return pickle.loads(details[0])
 
 
 _ENDINGS: dict[str, Callable[..., Exception]] = {"Interrupted": Interrupted, "Diverged": Diverged, "XDError": XDError}
 
 
-def _search_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
-    """The search in a started process, its ending as plain data. All processes end alike, see `_Run._first`."""
+def _train_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
+    """In a started process, its ending as plain data, which Fabric leaves alone. All processes end alike, see `_Run._first`."""
     try:
-        return "done", json.dumps(_search_here(fabric, *arguments).to_dict())
+        return "done", pickle.dumps(_train_here(fabric, *arguments))
     except (Interrupted, XDError) as ending:
         return type(ending).__name__, *ending.__reduce__()[1]
 
 
-def _search_here(
+def _train_here(
     fabric: Fabric,
     network: nn.Module,
+    work: Work[T],
     problem: Problem,
     settings: SearchSettings,
     out: Path,
     resume: bool,
     describe: dict[str, Any] | None,
     progress: Progress | None,
-) -> SearchResult:
+) -> T:
     modes = {module: module.training for module in network.modules()}
     shown = (progress or suitable_progress()) if fabric.is_global_zero else Silent()
     with reproducible(), stop_on_signals(announce=fabric.is_global_zero) as stop:
@@ -105,10 +145,7 @@ def _search_here(
         run = _Run(loop, out, identify(network, problem, settings, describe), shown)
         try:
             run.open(resume)
-            run.train(stop)
-            result = run.conclude()
-            run.stop_if_asked(stop)
-            return result
+            return work(run, stop)
         finally:
             run.close()
             loop.parameters.freeze_architecture(False)
@@ -149,10 +186,10 @@ class _Run:
     def _open_records(self) -> None:
         self.records = Records(self.out, self.loop.position.history)
 
-    def train(self, stop: StopRequest) -> None:
-        """All epochs that are left."""
+    def train(self, stop: StopRequest, epochs: int) -> None:
+        """Those of the first `epochs` epochs that are left."""
         loop, position = self.loop, self.loop.position
-        while position.epoch < loop.settings.epochs:
+        while position.epoch < epochs:
             steps = loop.begin_epoch()
             seen = sum(loop.weight(s) for s in steps[: position.step])
             while position.step < len(steps):

@@ -5,7 +5,7 @@ from torch import nn
 
 from xdops.backbones.distances import DistanceResNet, dilated_resnet
 from xdops.convert import XDConfig
-from xdops.experiments.experiment import is_searchable
+from xdops.experiments.network import is_searchable
 from xdops.reproduce.protein.problem import request_of
 from xdops.spaces import SpaceSettings, apply
 

@@ -8,7 +8,7 @@ from xdops.backbones.tcn import TCN, InWindows, WordTCN
 from xdops.convert import convert_
 from xdops.data.music import NOTES
 from xdops.data.text import WORDS
-from xdops.experiments.experiment import is_searchable
+from xdops.experiments.network import is_searchable
 from xdops.reproduce.sequences.presets import METHODS, MNIST, TREEBANK, Preset
 from xdops.search import Examples, Problem
 

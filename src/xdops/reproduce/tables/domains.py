@@ -13,7 +13,7 @@ from torch import Tensor
 
 from xdops.data.digits import digits_task
 from xdops.data.objective import accuracy
-from xdops.experiments.experiment import NetworkSettings
+from xdops.experiments.network import NetworkSettings
 from xdops.experiments.recipes import DIGITS
 from xdops.operations.domains import Domain
 from xdops.pde.burgers import BurgersSettings

@@ -1,0 +1,57 @@
+"""Which network a search is about."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from xdops.backbones import Request, build_backbone
+from xdops.convert import XDConfig
+from xdops.errors import XDError
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain, check_domain
+from xdops.spaces import SpaceSettings, apply
+
+#: Of K, L and M. Depth 4 holds every matrix with n nonzeros; products of four such are far beyond what can be learned.
+DEEPEST = 16
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Which network: all that is needed to build it again."""
+
+    backbone: str
+    depth: tuple[int, int, int]  # of K, L and M
+    domain: Domain = DEFAULT_DOMAIN
+
+    def __post_init__(self) -> None:
+        if min(self.depth) < 1 or max(self.depth) > DEEPEST:
+            raise XDError(f"--depth {' '.join(map(str, self.depth))}", f"three numbers from 1 to {DEEPEST}", "--depth 3 3 3")
+        check_domain(self.domain)
+
+    def build(self, request: Request, space: str, seed: int) -> nn.Module:
+        """The backbone of this seed, relaxed into the space; the same start for every space."""
+        network = build_backbone(self.backbone, request, seed)
+        # Sequences of different lengths: the same at every position, and blind to the future, whatever is learned.
+        config = XDConfig(depth=self.depth, domain=self.domain, shift_invariant=request.ragged, causal=request.ragged)
+        settings = SpaceSettings(config, filter_fn=is_searchable)
+        report = apply(space, network, torch.zeros(2, *request.input_shape), settings)
+        if space != "backbone" and not report.converted:
+            raise XDError(
+                f"backbone {self.backbone}, in which no layer can be searched",
+                "a convolution wider than one point",
+                "--spaces backbone",
+            )
+        return network
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"backbone": self.backbone, "depth": list(self.depth), "domain": self.domain}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "NetworkSettings":
+        return cls(data["backbone"], tuple(data["depth"]), data.get("domain", "full"))
+
+
+def is_searchable(name: str, module: nn.Module) -> bool:
+    """All but 1x1 convolutions: these mix channels only, and there is no operation to find out about."""
+    return not (isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and all(k == 1 for k in module.kernel_size))
