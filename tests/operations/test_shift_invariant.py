@@ -11,8 +11,9 @@ from xdops.engine.tap_rows import tap_rows, tap_rows_by_torch
 from xdops.errors import XDError
 from xdops.matrices import random_unitary
 from xdops.operations import Axis, xd_operation
-from xdops.operations.shift_invariant import ShiftInvariantOperation, shift_invariant_from_conv
+from xdops.operations.shift_invariant import ShiftInvariantOperation
 from xdops.operations.shift_plan import FORMS
+from xdops.operations.shift_start import shift_invariant_from_conv
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -208,3 +209,15 @@ def test_its_architecture_is_named_and_learns_as_asked():
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(XDError, match=message):
         make()
+
+
+def test_a_network_can_call_it_and_ask_it_as_it_does_a_convolution():
+    conv = make_conv(padding=2)
+    op, x = shift_invariant_from_conv(conv, 32, causal=True), torch.randn(2, 4, 40, dtype=conv.weight.dtype)
+    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode", "transposed")
+    for module in (op, moved(op).merged()):
+        for name in names:
+            if name not in ("kernel_size", "padding") or module is op:
+                assert getattr(module, name) == getattr(conv, name), name
+    assert torch.equal(op(input=x), op(x))
+    assert not moved(op).freeze().arch_parameters()

@@ -70,16 +70,8 @@ def operator(
 
 
 @operator.register_fake
-def _(
-    x: Tensor,
-    weight: Tensor,
-    b: Tensor | None,
-    C: Tensor | None,
-    values: Sequence[Tensor],
-    columns: Sequence[Tensor],
-    description: str,
-    dtype: torch.dtype,
-) -> Tensor:
+def _(x: Tensor, weight: Tensor, *others: Any) -> Tensor:
+    *_, description, dtype = others
     known = Description.decode(description)
     outputs = [line.out(m) for line, m in zip(known.lines, x.shape[2:], strict=True)]
     return x.new_empty((x.shape[0], known.channels(weight.shape)[1], *outputs), dtype=dtype)
@@ -109,18 +101,8 @@ def backward_operator(
 
 
 @backward_operator.register_fake
-def _(
-    g: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    b: Tensor | None,
-    C: Tensor | None,
-    values: Sequence[Tensor],
-    columns: Sequence[Tensor],
-    description: str,
-    dtype: torch.dtype,
-    needs: Sequence[bool],
-) -> list[Tensor]:
+def _(g: Tensor, x: Tensor, weight: Tensor, b: Maybe, C: Maybe, values: Sequence[Tensor], *others: Any) -> list[Tensor]:
+    *_, needs = others
     pairs = zip((x, weight, b, C, *values), needs, strict=True)
     return [t.new_empty(t.shape) for t, need in pairs if need and t is not None]
 

@@ -1,8 +1,7 @@
 """The XD-operation as a layer: its architecture a = (K, L, M, b, C), its weights w, and where inputs and outputs sit."""
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,25 +14,17 @@ from xdops.engine.operator import evaluate_traced, is_traced
 from xdops.engine.plan import Plan
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
-from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
+from xdops.matrices import KMatrix
 from xdops.matrices.pairs import to_complex
+from xdops.operations.architecture import ARCHITECTURE, Architecture
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
 from xdops.operations.definition import check_input, check_shape, xd_operation
 from xdops.operations.merged import merged
-from xdops.operations.source import Source, Start
-
-#: The architecture parameters, by the paper's names.
-ARCHITECTURE = ("K", "L", "M", "b", "C")
-
-#: What a convolution says about itself, and an operation too.
-GEOMETRY = (
-    "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "output_padding", "transposed", "groups",
-    "padding_mode",
-)  # fmt: skip
+from xdops.operations.source import Source
 
 
-class XDOperation(nn.Module):
+class XDOperation(Architecture):
     """Re((K_1 (x) ... (x) K_N) diag(C (L w + b)) (M_1 (x) ... (x) M_N) x) + bias, in 1, 2 or 3 dimensions.
 
     K, L, M: one K-matrix per dimension, (n, p), (p, n) and (p, n) for p points of the domain: n, or n/2 in the last dimension.
@@ -80,28 +71,13 @@ class XDOperation(nn.Module):
         self.padding: tuple[int, ...] | str = (0,) * dims
         self.output_padding, self.transposed = (0,) * dims, False
         self._check(K, L, M, b, C)
-        self.trained = frozenset(trained) & {
-            name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None
-        }
-        for name, matrices in (("K", K), ("L", L), ("M", M)):
-            setattr(self, name, nn.ModuleList(LearnableKMatrix(m, name in self.trained) for m in matrices))
-        for name, part in (("b", b), ("C", C)):
-            self.register_parameter(
-                name, None if part is None else nn.Parameter(part.detach().clone(), requires_grad=name in self.trained)
-            )
         for i, columns in enumerate(weight_columns or ()):
             self.register_buffer(f"weight_columns_{i}", columns)
         self.places_weight = weight_columns is not None
-        self.causal, self.source, self.plan = causal, source, plan
+        self.causal, self.plan = causal, plan
         if causal is not None and dims != 1:
             raise XDError(f"causal in {dims} dimensions", "causal in one dimension", "causal=None")
-        self._start = None if source is None else Start(self.operands().architecture)
-
-    K: nn.ModuleList
-    L: nn.ModuleList
-    M: nn.ModuleList
-    b: nn.Parameter | None
-    C: nn.Parameter | None
+        self._register(K, L, M, b, C, trained, source)
 
     @classmethod
     def from_conv(cls, conv: nn.Module, input_size: int | Sequence[int], **options: Any) -> "XDOperation":
@@ -164,11 +140,6 @@ class XDOperation(nn.Module):
         return tuple(m.shape[0] for m in self.matrix("M").matrices)
 
     @property
-    def depth(self) -> tuple[int, int, int]:
-        """Depths of K, L and M."""
-        return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
-
-    @property
     def filters(self) -> Tensor:
         """The weights as (c_out, c_in/groups, k...), complex if they are, and placed where L expects them."""
         w: Tensor = self.weight
@@ -183,10 +154,6 @@ class XDOperation(nn.Module):
     def weight_columns(self) -> list[Tensor]:
         """Per dimension the columns of L that the taps meet; empty where these are the first ones."""
         return [getattr(self, f"weight_columns_{i}") for i in range(len(self.axes))] if self.places_weight else []
-
-    def matrix(self, name: str) -> Kronecker:
-        """K, L or M as it is now."""
-        return Kronecker([m.matrix for m in getattr(self, name)])
 
     def description(self) -> Description:
         """What the engine has to know beside the tensors."""
@@ -208,9 +175,6 @@ class XDOperation(nn.Module):
         """The tensors as they are now, whoever put them there."""
         values: list[Tensor] = [v for name in "KLM" for m in self._learnable(name) for v in m.values]
         return Operands(self.weight, self.b, self.C, values, self.weight_columns)
-
-    def _learnable(self, name: str) -> list[LearnableKMatrix]:
-        return list(getattr(self, name))
 
     def forward(self, input: Tensor) -> Tensor:
         traced = is_traced(input)
@@ -255,20 +219,6 @@ class XDOperation(nn.Module):
         o = self.operands()
         return plan_of(Evaluation(self.description(), o, x, x.dtype), source=self._is_source(o))
 
-    @property
-    def untouched(self) -> bool:
-        """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
-        return self._start is not None and self._start.is_now(self.operands().architecture)
-
-    @contextmanager
-    def by_architecture(self) -> Iterator[None]:
-        """Within this context the operation is evaluated by its architecture, even while that is its source's."""
-        source, self.source = self.source, None
-        try:
-            yield
-        finally:
-            self.source = source
-
     def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
         """A plain module that computes the same, with everything fixed that does not depend on the input.
 
@@ -278,11 +228,7 @@ class XDOperation(nn.Module):
         module. This operation stays as it is, and what it learns later does not reach the module.
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
-        module = merged(self, size)
-        for name in GEOMETRY:  # which a network's own code may read, as it reads a convolution's
-            if not hasattr(module, name):
-                setattr(module, name, getattr(self, name))
-        return module
+        return self._looking_like_this(merged(self, size))
 
     def evaluate(self, x: Tensor, plan: str) -> Tensor:
         """The definition in complex arithmetic, with its K-matrices multiplied as `plan` says, "dense" or "staged": the oracle."""
@@ -293,43 +239,6 @@ class XDOperation(nn.Module):
             b=self.b, C=self.C, bias=self.bias, groups=self.groups, padding_mode=self.padding_mode, plan=plan,
         )  # fmt: skip
 
-    def architecture(self) -> tuple[tuple[str, nn.Parameter], ...]:
-        """Every architecture parameter that is present, trained or fixed, with its name."""
-        return tuple((n, p) for n, p in self.named_parameters() if n.split(".")[0] in ARCHITECTURE)
-
-    def arch_parameters(self) -> list[nn.Parameter]:
-        """The architecture parameters that learn."""
-        return [p for name, p in self.architecture() if name.split(".")[0] in self.trained]
-
-    def weight_parameters(self) -> list[nn.Parameter]:
-        """Filters and output bias."""
-        arch = {id(p) for _, p in self.architecture()}
-        return [p for p in self.parameters() if id(p) not in arch]
-
-    def freeze(self, *names: str) -> "XDOperation":
-        """Fix architecture parameters by name (all of them without names)."""
-        return self._train(names, False)
-
-    def unfreeze(self, *names: str) -> "XDOperation":
-        """Let architecture parameters learn, by name (all of them without names)."""
-        return self._train(names, True)
-
-    def _train(self, names: Sequence[str], trained: bool) -> "XDOperation":
-        unknown = set(names) - set(ARCHITECTURE)
-        if unknown:
-            raise XDError(
-                f"architecture parameters {sorted(unknown)}",
-                f"some of {', '.join(ARCHITECTURE)}",
-                "op.freeze('K', 'b')",
-            )
-        chosen = set(names or ARCHITECTURE)
-        for name, parameter in self.architecture():
-            if name.split(".")[0] in chosen:
-                parameter.requires_grad_(trained)
-        present = {name.split(".")[0] for name, _ in self.architecture()} & chosen
-        self.trained = self.trained | present if trained else self.trained - present
-        return self
-
     def copy(self) -> "XDOperation":
         return copy.deepcopy(self)
 
@@ -337,5 +246,5 @@ class XDOperation(nn.Module):
         domain = "" if self.domain == self.sizes else f", domain={self.domain}"
         return (
             f"{self.in_channels} -> {self.out_channels}, size={self.sizes}{domain}, kernel={self.kernel_size}, depth={self.depth}, "
-            f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
+            f"groups={self.groups}, {self._said_of_training()}"
         )

@@ -8,8 +8,7 @@ at the convolution's last tap it is causal, whatever the architecture becomes; o
 With fixed parameters it *is* a convolution, whose filters have H taps.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,29 +16,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xdops.engine.correlate import correlate_alone, correlate_by_fft
 from xdops.engine.operator import is_traced
 from xdops.engine.tap_rows import tap_rows
 from xdops.errors import XDError
-from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix, smooth_size
+from xdops.matrices import KMatrix
 from xdops.matrices.pairs import check_floating, to_complex
-from xdops.operations.axes import Axis, Taps
-from xdops.operations.operation import ARCHITECTURE
+from xdops.operations.architecture import ARCHITECTURE, Architecture
 from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
-from xdops.operations.source import Source, Start
-from xdops.operations.warmstart import (
-    Depth,
-    Presence,
-    constant_b,
-    constant_C,
-    convolution_matrices,
-    dilated,
-    learned,
-    resolve_depth,
-)
+from xdops.operations.source import Source
 
 CONVS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-#: Outputs of a block of a signal that goes through filters by a matrix product: at least so many.
-LEAST_BLOCK = 128
 _LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
@@ -56,7 +43,7 @@ class Window:
         return (m + sum(self.pad) - self.size) // self.stride + 1
 
 
-class ShiftInvariantOperation(nn.Module):
+class ShiftInvariantOperation(Architecture):
     """An XD-operation that is the same at every position, in 1, 2 or 3 dimensions.
 
     K, L, M: one K-matrix of size H per dimension. b, C, weight, groups, `trained` and `source` as in `XDOperation`. plan: how to
@@ -86,41 +73,20 @@ class ShiftInvariantOperation(nn.Module):
         # Not asked of the weight each time, which may be computed (weight_norm).
         self.out_channels, self.in_channels = weight.shape[0], weight.shape[1] * groups
         self.kernel_size = tuple(weight.shape[2:])
-        present = {name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None}
-        self.trained = frozenset(trained) & present
-        for name, matrices in (("K", K), ("L", L), ("M", M)):
-            assert [m.n for m in matrices] == list(self.sizes)
-            setattr(self, name, nn.ModuleList(LearnableKMatrix(m, name in self.trained) for m in matrices))
-        for name, part in (("b", b), ("C", C)):
-            value = None if part is None else nn.Parameter(part.detach().clone(), requires_grad=name in self.trained)
-            self.register_parameter(name, value)
-        self.source = source
-        self._start = Start(p for _, p in self.architecture()) if source is not None else None
-
-    K: nn.ModuleList
-    L: nn.ModuleList
-    M: nn.ModuleList
-    b: nn.Parameter | None
-    C: nn.Parameter | None
+        assert all([m.n for m in matrices] == list(self.sizes) for matrices in (K, L, M))
+        self._register(K, L, M, b, C, trained, source)
 
     @classmethod
     def from_conv(cls, conv: nn.Module, span: int, **options: Any) -> "ShiftInvariantOperation":
         """The operation that is exactly this convolution; see `shift_invariant_from_conv`."""
+        from xdops.operations.shift_start import shift_invariant_from_conv
+
         return shift_invariant_from_conv(conv, span, **options)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """H per dimension."""
         return tuple(w.size for w in self.windows)
-
-    @property
-    def depth(self) -> tuple[int, int, int]:
-        """Depths of K, L and M."""
-        return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
-
-    def matrix(self, name: str) -> Kronecker:
-        """K, L or M as it is now."""
-        return Kronecker([m.matrix for m in getattr(self, name)])
 
     def rows_of_taps(self) -> list[Tensor]:
         """Per dimension the rows a_j of K diag(L[:, j]) M, complex, (taps, H)."""
@@ -140,7 +106,7 @@ class ShiftInvariantOperation(nn.Module):
 
     def _matrices(self) -> list[list[KMatrix]]:
         """K, L and M, each per dimension."""
-        return [[cast(LearnableKMatrix, m).matrix for m in getattr(self, name)] for name in "KLM"]
+        return [[m.matrix for m in self._learnable(name)] for name in "KLM"]
 
     def long_filters(self) -> Tensor:
         """The filters of the convolution that this is now, (c_out, c_in/groups, H...): Re(C (sum_j w_j a_j + b's row))."""
@@ -157,17 +123,17 @@ class ShiftInvariantOperation(nn.Module):
             filters = filters * to_complex(self.C).reshape(*self.C.shape[:-1], *(1 for _ in self.windows))
         return filters.real
 
-    def forward(self, x: Tensor) -> Tensor:
-        self._check(x)
-        if is_traced(x):  # numbers cannot be looked at, nor plans be made
-            return self._convolve(x, self.long_filters(), self.bias)
-        plan = self.plan_for(x)
+    def forward(self, input: Tensor) -> Tensor:
+        self._check(input)
+        if is_traced(input):  # numbers cannot be looked at, nor plans be made
+            return self._convolve(input, self.long_filters(), self.bias)
+        plan = self.plan_for(input)
         if plan.form == "source":
             assert self.source is not None
-            return self.source(x, self.weight, self.bias)
+            return self.source(input, self.weight, self.bias)
         if plan.form.startswith("taps"):
-            return self._by_taps(x, plan.form == "taps-fft")
-        return self._convolve(x, self.long_filters(), self.bias, plan.form == "filter-fft")
+            return self._by_taps(input, plan.form == "taps-fft")
+        return self._convolve(input, self.long_filters(), self.bias, plan.form == "filter-fft")
 
     def plan_for(self, x: Tensor) -> ShiftPlan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
@@ -193,7 +159,7 @@ class ShiftInvariantOperation(nn.Module):
         batch, channels, _ = x.shape
         filters = a.real.to(x.dtype)  # (k, H)
         alone = self._pad(x).flatten(0, 1)  # (batch c_in, m)
-        z = _correlate_by_fft(alone[:, None], filters[:, None], (1,)) if by_fft else _correlate_alone(alone, filters)
+        z = correlate_by_fft(alone[:, None], filters[:, None], (1,)) if by_fft else correlate_alone(alone, filters)
         z = z[..., :: window.stride].reshape(batch, channels * len(a), -1)  # as the flattened weight: channel i's tap j at i k + j
         weight = self.weight.flatten(1)
         if self.groups > 1:
@@ -205,7 +171,7 @@ class ShiftInvariantOperation(nn.Module):
         padded, stride = self._pad(x), tuple(w.stride for w in self.windows)
         if not by_fft:
             return cast(Tensor, CONVS[len(stride)](padded, filters.to(x.dtype), bias, stride, groups=self.groups))
-        y = _correlate_by_fft(padded, filters.to(x.dtype), stride, self.groups)
+        y = correlate_by_fft(padded, filters.to(x.dtype), stride, self.groups)
         return y if bias is None else y + bias.reshape(-1, *(1 for _ in stride))
 
     def _pad(self, x: Tensor) -> Tensor:
@@ -236,20 +202,6 @@ class ShiftInvariantOperation(nn.Module):
                     "a longer input",
                 )
 
-    @property
-    def untouched(self) -> bool:
-        """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
-        return self._start is not None and self._start.is_now(p for _, p in self.architecture())
-
-    @contextmanager
-    def by_architecture(self) -> Iterator[None]:
-        """Within this context the operation is evaluated by its architecture, even while that is its source's."""
-        source, self.source = self.source, None
-        try:
-            yield
-        finally:
-            self.source = source
-
     @torch.no_grad()
     def merged(self) -> nn.Module:
         """The convolution that this is now, as torch's own layer, after one that pads where sides are padded unlike."""
@@ -271,30 +223,12 @@ class ShiftInvariantOperation(nn.Module):
         conv.weight.copy_(filters)
         if self.bias is not None:
             conv.bias.copy_(self.bias)
-        return cast(nn.Module, conv) if even else nn.Sequential(Padding(self.windows, self.padding_mode), conv)
-
-    def architecture(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Every architecture parameter that is present, trained or fixed, with its name."""
-        for name in ("K", "L", "M"):
-            for i, matrix in enumerate(getattr(self, name)):
-                yield from ((f"{name}.{i}.values.{j}", p) for j, p in enumerate(matrix.values))
-        for name in ("b", "C"):
-            if (parameter := getattr(self, name)) is not None:
-                yield name, parameter
-
-    def arch_parameters(self) -> list[nn.Parameter]:
-        """The architecture parameters that learn."""
-        return [p for name, p in self.architecture() if name.split(".")[0] in self.trained]
-
-    def weight_parameters(self) -> list[nn.Parameter]:
-        """Filters and output bias."""
-        architecture = {id(p) for _, p in self.architecture()}
-        return [p for p in self.parameters() if id(p) not in architecture]
+        return self._looking_like_this(conv if even else nn.Sequential(Padding(self.windows, self.padding_mode), conv))
 
     def extra_repr(self) -> str:
         return (
             f"{self.in_channels} -> {self.out_channels}, window={self.sizes}, kernel={self.kernel_size}, depth={self.depth}, "
-            f"groups={self.groups}, trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
+            f"groups={self.groups}, {self._said_of_training()}"
         )
 
 
@@ -308,95 +242,3 @@ class Padding(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.pad(x, self.amounts, mode=self.mode)
-
-
-def shift_invariant_from_conv(
-    conv: nn.Module,
-    span: int,
-    depth: Depth = None,
-    causal: bool = False,
-    b: Presence = "absent",
-    C: Presence = "absent",
-    trained: Sequence[str] = ARCHITECTURE,
-    plan: str = "auto",
-) -> ShiftInvariantOperation:
-    """The shift-invariant operation equal to `conv`, for inputs of any length, sharing its weight and bias.
-
-    span: H, the points of a window in every dimension; where the convolution itself reaches farther, the next smooth size that
-    holds it. depth: (K, L, M), one number for all, or None for the least that holds the layer, (1, 3, 1) with dilation. causal:
-    windows end at the convolution's last tap, so that no output ever sees more of the future than it does; otherwise the taps are
-    in their middle.
-    """
-    if not isinstance(conv, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
-        raise XDError(f"a {type(conv).__name__}", "a Conv1d, Conv2d or Conv3d", "an operation that is not shift-invariant")
-    check_floating(conv.weight.dtype, "a weight")
-    if isinstance(span, bool) or not isinstance(span, int) or span < 1:
-        raise XDError(f"span={span!r}", "a positive number of points", "span=32")
-    windows, taps = zip(*(_window(conv, i, span, causal) for i in range(len(conv.kernel_size))), strict=True)
-    axes = [Axis(window.size) for window in windows]
-    operation = ShiftInvariantOperation(
-        windows,
-        conv.weight,
-        *convolution_matrices(axes, taps, resolve_depth(depth, any(map(dilated, taps))), conv.weight.dtype),
-        b=constant_b(axes, b, conv.weight.dtype),
-        C=constant_C(conv.out_channels, conv.in_channels // conv.groups, C, conv.weight.dtype),
-        bias=conv.bias,
-        groups=conv.groups,
-        trained=learned(trained, b, C),
-        padding_mode=conv.padding_mode,
-        source=Source.of(conv),
-        plan=plan,
-    )
-    return operation.to(conv.weight.device)
-
-
-def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[Window, Taps]:
-    """Window and taps of dimension i: the last tap is the row that is kept."""
-    kernel, dilation = conv.kernel_size[i], conv.dilation[i]
-    reach = dilation * (kernel - 1) + 1
-    size = span if span >= reach else smooth_size(reach)
-    before = size - reach if causal else (size - reach) // 2  # points of the window before the first tap
-    low, high = _padding(conv, i, reach)
-    window = Window(size, before + reach - 1, conv.stride[i], (low + before, high + size - reach - before))
-    return window, Taps(kernel, -dilation * (kernel - 1), dilation)
-
-
-def _padding(conv: Any, i: int, reach: int) -> tuple[int, int]:
-    if conv.padding == "valid":
-        return 0, 0
-    if conv.padding == "same":
-        return (reach - 1) // 2, reach - 1 - (reach - 1) // 2
-    return conv.padding[i], conv.padding[i]
-
-
-def _correlate_alone(x: Tensor, filters: Tensor) -> Tensor:
-    """Signals (signals, m) through filters (k, H), as (signals, k, m - H + 1): block by block of the outputs, one matrix product.
-
-    A block of `length` outputs sees length + H - 1 inputs, through a Toeplitz matrix per filter, whose row t is the filter moved by
-    t: the filter and zeros, one entry more than a row is long, written one after the other.
-    """
-    m, (k, taps) = x.shape[1], filters.shape
-    outputs = m - taps + 1
-    length = min(outputs, max(taps, LEAST_BLOCK))
-    blocks, seen = -(-outputs // length), length + taps - 1
-    rolled = F.pad(filters, (0, seen + 1 - taps))[:, None].expand(k, length, seen + 1)
-    toeplitz = rolled.reshape(k, -1)[:, : length * seen].reshape(k * length, seen)
-    if blocks == 1:
-        return (x @ toeplitz.mT).unflatten(1, (k, length))
-    x = F.pad(x, (0, blocks * length + taps - 1 - m)).unfold(1, seen, length)  # (signals, blocks, seen)
-    z = (x @ toeplitz.mT).unflatten(2, (k, length)).transpose(1, 2).flatten(2)
-    return z[..., :outputs]
-
-
-def _correlate_by_fft(x: Tensor, filters: Tensor, stride: Sequence[int], groups: int = 1) -> Tensor:
-    """What torch's convolution computes without padding, through the FFT."""
-    dims = tuple(range(2, x.dim()))
-    sizes = [smooth_size(m, 7) for m in x.shape[2:]]
-    x_hat = torch.fft.rfftn(x, sizes, dims).flatten(2).unflatten(1, (groups, -1))  # (batch, g, c_in/g, points)
-    w_hat = torch.fft.rfftn(filters, sizes, dims).flatten(2).unflatten(0, (groups, -1)).conj()  # (g, c_out/g, c_in/g, points)
-    y_hat = torch.einsum("bgip,goip->bgop", x_hat, w_hat).flatten(1, 2)
-    half = [*sizes[:-1], sizes[-1] // 2 + 1]
-    y = torch.fft.irfftn(y_hat.unflatten(-1, half), sizes, dims)
-    for dim, (m, taps, step) in enumerate(zip(x.shape[2:], filters.shape[2:], stride, strict=True), start=2):
-        y = y[(slice(None),) * dim + (slice(0, m - taps + 1, step),)]
-    return y

@@ -87,8 +87,7 @@ def from_conv(
         source=None if wrap else Source.of(conv),
         plan=plan,
     )
-    for name in ("stride", "padding", "dilation", "output_padding", "transposed"):
-        setattr(op, name, getattr(conv, name))
+    op.look_like(conv)
     return op.to(conv.weight.device)
 
 

@@ -16,8 +16,9 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix, dft, digit_reversal
 from xdops.matrices.radices import prime_factors
 from xdops.matrices.special import diagonal
+from xdops.operations.architecture import ARCHITECTURE
 from xdops.operations.axes import Axis
-from xdops.operations.operation import ARCHITECTURE, XDOperation
+from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import (
     Depth,
     Presence,

@@ -12,7 +12,8 @@ from torch import nn
 
 from xdops.matrices import zero
 from xdops.matrices.pairs import to_pairs
-from xdops.operations.shift_invariant import ShiftInvariantOperation, shift_invariant_from_conv
+from xdops.operations.shift_invariant import ShiftInvariantOperation
+from xdops.operations.shift_start import shift_invariant_from_conv
 
 _CONV: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 

@@ -1,0 +1,134 @@
+"""What every kind of XD-operation has: its architecture a = (K, L, M, b, C), of which parts learn, and the layer it began as."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+from torch import Tensor, nn
+
+from xdops.errors import XDError
+from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
+from xdops.operations.source import Source, Start
+
+#: The architecture parameters, by the paper's names.
+ARCHITECTURE = ("K", "L", "M", "b", "C")
+
+#: What a convolution says about itself, and an operation too.
+GEOMETRY = (
+    "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "output_padding", "transposed", "groups",
+    "padding_mode",
+)  # fmt: skip
+
+
+class Architecture(nn.Module):
+    """K, L, M: one K-matrix per dimension. b, C: real pairs, or None for absent. `trained` names the parameters that learn; the
+    others are fixed. `source` is the layer that the warm start was made from.
+    """
+
+    K: nn.ModuleList
+    L: nn.ModuleList
+    M: nn.ModuleList
+    b: nn.Parameter | None
+    C: nn.Parameter | None
+
+    def _register(
+        self,
+        K: Sequence[KMatrix],
+        L: Sequence[KMatrix],
+        M: Sequence[KMatrix],
+        b: Tensor | None,
+        C: Tensor | None,
+        trained: Iterable[str],
+        source: Source | None,
+    ) -> None:
+        present = {name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None}
+        self.trained = frozenset(trained) & present
+        for name, matrices in (("K", K), ("L", L), ("M", M)):
+            setattr(self, name, nn.ModuleList(LearnableKMatrix(m, name in self.trained) for m in matrices))
+        for name, part in (("b", b), ("C", C)):
+            value = None if part is None else nn.Parameter(part.detach().clone(), requires_grad=name in self.trained)
+            self.register_parameter(name, value)
+        self.source = source
+        self._start = None if source is None else Start(p for _, p in self.architecture())
+
+    def architecture(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Every architecture parameter that is present, trained or fixed, with its name; as it is now, whoever put it there."""
+        for name in ("K", "L", "M"):
+            for i, matrix in enumerate(self._learnable(name)):
+                yield from ((f"{name}.{i}.values.{j}", p) for j, p in enumerate(matrix.values))
+        for name in ("b", "C"):
+            if (parameter := getattr(self, name)) is not None:
+                yield name, parameter
+
+    def arch_parameters(self) -> list[nn.Parameter]:
+        """The architecture parameters that learn."""
+        return [p for name, p in self.architecture() if name.split(".")[0] in self.trained]
+
+    def weight_parameters(self) -> list[nn.Parameter]:
+        """Filters and output bias."""
+        architecture = {id(p) for _, p in self.architecture()}
+        return [p for p in self.parameters() if id(p) not in architecture]
+
+    def matrix(self, name: str) -> Kronecker:
+        """K, L or M as it is now."""
+        return Kronecker([m.matrix for m in self._learnable(name)])
+
+    def _learnable(self, name: str) -> list[LearnableKMatrix]:
+        return list(getattr(self, name))
+
+    @property
+    def depth(self) -> tuple[int, int, int]:
+        """Depths of K, L and M."""
+        return self.matrix("K").depth, self.matrix("L").depth, self.matrix("M").depth
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
+        return self._start is not None and self._start.is_now(p for _, p in self.architecture())
+
+    @contextmanager
+    def by_architecture(self) -> Iterator[None]:
+        """Within this context the operation is evaluated by its architecture, even while that is its source's."""
+        source, self.source = self.source, None
+        try:
+            yield
+        finally:
+            self.source = source
+
+    def freeze(self, *names: str) -> Self:
+        """Fix architecture parameters by name (all of them without names)."""
+        return self._train(names, False)
+
+    def unfreeze(self, *names: str) -> Self:
+        """Let architecture parameters learn, by name (all of them without names)."""
+        return self._train(names, True)
+
+    def _train(self, names: Sequence[str], trained: bool) -> Self:
+        unknown = set(names) - set(ARCHITECTURE)
+        if unknown:
+            raise XDError(
+                f"architecture parameters {sorted(unknown)}",
+                f"some of {', '.join(ARCHITECTURE)}",
+                "op.freeze('K', 'b')",
+            )
+        chosen = set(names or ARCHITECTURE)
+        for name, parameter in self.architecture():
+            if name.split(".")[0] in chosen:
+                parameter.requires_grad_(trained)
+        present = {name.split(".")[0] for name, _ in self.architecture()} & chosen
+        self.trained = self.trained | present if trained else self.trained - present
+        return self
+
+    def look_like(self, conv: nn.Module) -> None:
+        """Say of itself what the convolution says: a network's own code may read it. It computes by its own axes."""
+        for name in ("stride", "padding", "dilation", "output_padding", "transposed"):
+            setattr(self, name, getattr(conv, name))
+
+    def _looking_like_this(self, module: nn.Module) -> nn.Module:
+        for name in GEOMETRY:
+            if not hasattr(module, name) and hasattr(self, name):
+                setattr(module, name, getattr(self, name))
+        return module
+
+    def _said_of_training(self) -> str:
+        return f"trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
