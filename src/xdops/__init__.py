@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdops.operations.catalogue import named
     from xdops.operations.catalogue.fourier import SpectralConv
     from xdops.operations.distances.measure import distance
-    from xdops.spaces import load, save
+    from xdops.spaces import export, load, save
 
 __all__ = [
     "ConversionReport",
@@ -42,6 +42,7 @@ __all__ = [
     "arch_parameters",
     "convert_",
     "distance",
+    "export",
     "load",
     "merge_",
     "named",
@@ -75,7 +76,7 @@ _HOMES = {
     "xdops.operations.catalogue": ("named",),
     "xdops.operations.catalogue.fourier": ("SpectralConv",),
     "xdops.operations.distances.measure": ("distance",),
-    "xdops.spaces": ("load", "save"),
+    "xdops.spaces": ("export", "load", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -8,4 +8,4 @@ def with_coordinates(x: Tensor) -> Tensor:
     """x (batch, c, *grid) -> (batch, c + dims, *grid)."""
     grid = x.shape[2:]
     lines = [torch.linspace(0, 1, n, dtype=x.dtype, device=x.device) for n in grid]
-    return torch.cat((x, *(c.expand(len(x), 1, *grid) for c in torch.meshgrid(*lines, indexing="ij"))), dim=1)
+    return torch.cat((x, *(c.expand(x.shape[0], 1, *grid) for c in torch.meshgrid(*lines, indexing="ij"))), dim=1)

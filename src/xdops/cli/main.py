@@ -23,6 +23,7 @@ class Command:
 COMMANDS = {
     "search": Command("xdops.cli.search", "Search", "search operations for your data, and say whether it helped"),
     "predict": Command("xdops.cli.predict", "Predict", "predictions of a network that a search has found"),
+    "export": Command("xdops.cli.export", "Export", "a network that a search has found, as ONNX or torch's exported program"),
     "reproduce": Command("xdops.cli.reproduce", "Reproduce", "the paper's tables and figures, beside the paper's numbers"),
     "data": Command("xdops.cli.data", "Data", "data of Burgers' equation, Darcy flow and Navier-Stokes, from real solvers"),
     "bench": Command("xdops.cli.bench", "Bench", "what an XD-operation costs against the convolution it replaces"),

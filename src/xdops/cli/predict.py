@@ -1,7 +1,6 @@
 """`xdops predict`: what a network that a search has found says about new data."""
 
 import io
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,13 @@ import torch
 import tyro
 from torch import Tensor, nn
 
-from xdops.backbones.build import is_foreign
+from xdops.cli.chosen import Chosen
 from xdops.cli.terminal import console
 from xdops.data.arrays import ArrayFile, open_arrays, zip_members
 from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
 from xdops.errors import XDError
-from xdops.experiments.finished import Finished
 from xdops.search import Tiles
 from xdops.storage.files import check_target, write_file
 
@@ -27,7 +25,7 @@ BATCH = 256
 
 
 @dataclass(frozen=True)
-class Predict:
+class Predict(Chosen):
     """Apply a network that `xdops search` has found to new data.
 
     Inputs are scaled as in training, and predictions come back in the units of the training targets. Classification writes `label`
@@ -38,27 +36,17 @@ class Predict:
       xdops predict runs/ecg new.npz -o predictions.npz
     """
 
-    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The --out folder of a search."""
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
     """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape trained on; after a search with --crop, of any size."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("predictions.npz")
     """The .npz to write."""
-    space: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
-    """backbone, darts or xd. Default: whichever was best on validation."""
-    seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
-    """Which seed's network. Default: whichever was best on validation."""
     x_name: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """The name of the inputs. Default: x or x_test, or the only array there is."""
-    backbone: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION", help_behavior_hint="")] = None
-    """The run's own network, where it is not one of xdops: imported only if you name it here as it was named to the search."""
-    trust_run: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Import whatever network the run names. It is code, which may do anything: only for runs whose author you trust."""
 
     def run(self) -> int:
         check_output(self.out, self.data)
         finished = self.open_run()
-        space, seed = choose_run(finished, self.space, self.seed)
+        space, seed = self.choose(finished)
         file = open_arrays(self.data)
         name = input_name(file, self.x_name)
         x = file.read(name)
@@ -84,14 +72,6 @@ class Predict:
         console().print(f"{len(x)} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", soft_wrap=True)
         return 0
 
-    def open_run(self) -> Finished:
-        if not self.trust_run:
-            return Finished.open(self.run_folder, self.backbone)
-        named = Finished.named_backbone(self.run_folder)
-        if is_foreign(named):
-            print(f"xdops: warning: importing {named}, which {self.run_folder} names: its author's code runs", file=sys.stderr)
-        return Finished.open(self.run_folder, named)
-
 
 def check_output(out: Path, data: Path) -> None:
     """Refuse to write over anything but earlier predictions, and where nothing can be written."""
@@ -106,20 +86,6 @@ def check_output(out: Path, data: Path) -> None:
         raise XDError(f"-o {out}, which is the data", "another file to write to", "-o predictions.npz")
     if not set(zip_members(out)) <= {"label", "probability", "classes", "prediction", LENGTH}:
         raise XDError(f"-o {out}, which exists and holds no predictions", "a new file", "another name, or remove it")
-
-
-def choose_run(finished: Finished, space: str | None, seed: int | None) -> tuple[str, int]:
-    """The finished run that was asked for, or the best on validation among those that fit."""
-    runs = finished.runs()
-    fitting = [(s, k) for s, k in runs if space in (None, s) and seed in (None, k)]
-    if not fitting:
-        asked = " ".join([f"--space {space}"] * (space is not None) + [f"--seed {seed}"] * (seed is not None))
-        there = ", ".join(f"{s} seed {k}" for s, k in runs)
-        raise XDError(
-            f"{asked or 'a search without a finished run'} in {finished.out}", there or "a finished run", "xdops search --resume"
-        )
-    sign = 1 if finished.result(*fitting[0]).higher_is_better else -1
-    return max(fitting, key=lambda run: sign * finished.result(*run).best_validation)
 
 
 def input_name(file: ArrayFile, given: str | None) -> str:

@@ -11,9 +11,10 @@ from xdops.convert.uses import ExampleInput
 from xdops.errors import XDError
 from xdops.spaces.darts import darts_
 from xdops.spaces.edge import OPERATIONS, DartsEdge
+from xdops.spaces.exporting import export
 from xdops.spaces.saving import load, save
 
-__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_", "load", "save"]
+__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_", "export", "load", "save"]
 
 
 @dataclass(frozen=True)
