@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from xdops.convert import (
         ConversionReport,
+        ResizeReport,
         RevertReport,
         XDConfig,
         arch_parameters,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         merge_,
         novelty,
         parameter_groups,
+        resize_,
         revert_,
         unmerge_,
         weight_parameters,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConversionReport",
     "KMatrix",
+    "ResizeReport",
     "RevertReport",
     "SpectralConv",
     "XDConfig",
@@ -49,6 +52,7 @@ __all__ = [
     "nearest_named",
     "novelty",
     "parameter_groups",
+    "resize_",
     "revert_",
     "save",
     "unmerge_",
@@ -59,6 +63,7 @@ __all__ = [
 _HOMES = {
     "xdops.convert": (
         "ConversionReport",
+        "ResizeReport",
         "RevertReport",
         "XDConfig",
         "arch_parameters",
@@ -66,6 +71,7 @@ _HOMES = {
         "merge_",
         "novelty",
         "parameter_groups",
+        "resize_",
         "revert_",
         "unmerge_",
         "weight_parameters",

@@ -5,11 +5,13 @@ from xdops.convert.edges import arch_parameters, edges, novelty, weight_paramete
 from xdops.convert.groups import parameter_groups
 from xdops.convert.merge import merge_, unmerge_
 from xdops.convert.report import ConversionReport, RevertReport
+from xdops.convert.resize import ResizeReport, resize_
 from xdops.convert.revert import revert_
 from xdops.convert.xd import convert_
 
 __all__ = [
     "ConversionReport",
+    "ResizeReport",
     "RevertReport",
     "XDConfig",
     "arch_parameters",
@@ -18,6 +20,7 @@ __all__ = [
     "merge_",
     "novelty",
     "parameter_groups",
+    "resize_",
     "revert_",
     "unmerge_",
     "weight_parameters",

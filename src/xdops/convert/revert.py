@@ -6,13 +6,14 @@ from xdops.convert.edges import edges, kept_edge, origin_of
 from xdops.convert.kinds import describe
 from xdops.convert.replace import swap
 from xdops.convert.report import RevertedLayer, RevertReport
+from xdops.convert.resize import unresized_
 
 
 def revert_(model: nn.Module) -> RevertReport:
     """Put the backbone's layers back in place, the same objects with the weights as trained; says what is lost.
 
     While a layer's architecture is untouched, nothing is. Operations that `convert_` did not make stay. A merged model gives its
-    layers back from the operations that were merged. Either all layers come back, or, with an error, none.
+    layers back from the operations that were merged, a resized one too. Either all layers come back, or, with an error, none.
     """
     merged = [(name, place, edge) for name, place in model.named_modules() if (edge := kept_edge(place)) is not None]
     places = [*merged, *((name, edge, edge) for name, edge in edges(model))]
@@ -21,4 +22,5 @@ def revert_(model: nn.Module) -> RevertReport:
     for _, place, back in found:
         back.put()
         swap(model, place, back.module)
+    unresized_(model)
     return RevertReport(tuple(RevertedLayer(name, describe(back.module), back.change, back.note) for name, _, back in found))

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from xdops.convert.checks import check_values, unwrapped
 from xdops.convert.edges import kept_edge
 from xdops.errors import XDError
+from xdops.operations.resampling import ResampledOperation
 from xdops.spaces.records import merge_again_, repeat_, surgery
 from xdops.storage.files import write_file
 
@@ -45,6 +46,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     if not path.parent.is_dir():
         raise XDError(f"{path}, in a folder that does not exist", "a file in an existing folder", f"mkdir -p {path.parent}")
     check_values(model, "save")
+    check_not_resized(model)
     state = unmerged_state(model)
     tensors, same = unique({name: value for name, value in state.items() if isinstance(value, Tensor)})
     header = {
@@ -59,6 +61,17 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     pairs = {name: torch.view_as_real(t) if t.is_complex() else t for name, t in tensors.items()}
     copies = {name: t.cpu().clone(memory_format=torch.contiguous_format) for name, t in pairs.items()}
     write_file(path, safetensors.torch.save(copies, {"xdops": json.dumps(header)}))
+
+
+def check_not_resized(model: nn.Module) -> None:
+    """A file holds operations at the size that they were made for; what is around them on another grid follows from the grid."""
+    for name, module in model.named_modules():
+        if isinstance(module, ResampledOperation):
+            raise XDError(
+                f"a model whose {name} was resized",
+                "a model at the size that it was converted for",
+                "save before resize_, or resize_ back to the old size first; load, then resize_ again",
+            )
 
 
 def load(path: str | os.PathLike[str], build: Callable[[], nn.Module] | nn.Module) -> nn.Module:

@@ -19,6 +19,7 @@ TABLES: dict[str, str] = {
     "protein": "xdops.reproduce.tables.protein:TABLE",
     "music": "xdops.reproduce.tables.sequences:MUSIC",
     "sequences": "xdops.reproduce.tables.sequences:SEQUENCES",
+    "resolution": "xdops.reproduce.tables.resolution:TABLE",
     "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
     "domains": "xdops.reproduce.tables.domains:DOMAINS_TABLE",
     "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
