@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import xdops
 from xdops.convert.checks import check_example, check_values, tensors_of, unwrapped
 from xdops.convert.merge import merge_
 from xdops.convert.replace import swap
@@ -58,6 +57,8 @@ def export(
     dynamic: the dimensions of the inputs whose size stays free, the batch unless told otherwise; an XD-operation that is not
     shift-invariant fixes the grid. notes: names and texts that are kept in the file, such as the labels of classes.
     """
+    from xdops import __version__
+
     path, model = Path(path), unwrapped(model)
     check_path(path)
     check_values(model, "export")
@@ -66,7 +67,7 @@ def export(
     call, free = Call(example), {dim: "batch" if dim == 0 else f"size_{dim}" for dim in dynamic}
     program = traced(network, call, free)
     check_real(program)
-    written = WRITERS[path.suffix](program, call, free, {"xdops": xdops.__version__, **(notes or {})})
+    written = WRITERS[path.suffix](program, call, free, {"xdops": __version__, **(notes or {})})
     error = largest_error(network, written, call, free)
     write_file(path, written.data)
     return Exported(path, len(written.data), error, written.checked_by)
