@@ -71,6 +71,18 @@ def test_while_untouched_it_is_the_convolution_itself():
         assert torch.equal(merged(x), conv(x))
 
 
+@pytest.mark.parametrize("kind", ["1d", "2d", "causal", "long", "fourier"])
+def test_the_old_onnx_exporter_takes_it_too(kind: str):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    _, merged, x = pair(kind)
+    file = io.BytesIO()
+    torch.onnx.export(merged.eval(), (x,), file, dynamo=False, opset_version=17, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    session = onnxruntime.InferenceSession(file.getvalue())
+    for given in (x, torch.cat([x, x])):
+        assert_close([torch.from_numpy(session.run(None, {"x": given.numpy()})[0])], [merged(given)])
+
+
 def test_an_onnx_file_takes_any_batch():
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -28,7 +28,7 @@ def check_model(model: nn.Module, verb: str) -> None:
     """Refuse what already holds on to the layers that would be replaced, and parameters that cannot be read or trained."""
     if torch.is_inference_mode_enabled():
         raise XDError(
-            f"{verb} inside of torch.inference_mode()", "a place where trainable parameters can be made", f"{verb} before the block"
+            f"{verb} inside torch.inference_mode()", "a place where trainable parameters can be made", f"{verb} before the block"
         )
     check_values(model, verb)
     for name, module in model.named_modules():
@@ -53,14 +53,14 @@ def check_values(model: nn.Module, verb: str) -> None:
             )
         if tensor.is_inference():
             raise XDError(
-                f"{name}, which was made inside of torch.inference_mode()",
+                f"{name}, which was made inside torch.inference_mode()",
                 "parameters that can be trained",
                 "build the model outside of that block",
             )
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside of DistributedDataParallel, DataParallel and torch.compile."""
+    """The model inside DistributedDataParallel, DataParallel and torch.compile."""
     while type(model).__name__ in ("DistributedDataParallel", "DataParallel", "OptimizedModule"):
         model = cast(nn.Module, model._orig_mod if hasattr(model, "_orig_mod") else model.module)
     return model

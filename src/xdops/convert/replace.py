@@ -146,7 +146,7 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space
 
 
 def layers(model: nn.Module, config: XDConfig) -> Iterator[tuple[str, nn.Module]]:
-    """Every convertible or converted layer and TorchScript module once; what is inside of one is not looked at."""
+    """Every convertible or converted layer and TorchScript module once; what is inside one is not looked at."""
     seen: set[int] = set()
 
     def walk(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -24,7 +24,7 @@ PIXELS = 3 * 32 * 32
 CLASSES = 10
 SUBSET = "cifar10_10k_2k.npz"
 
-#: Of the official files and the subset. The files inside of the binary archive have no published checksums.
+#: Of the official files and the subset. The files inside the binary archive have no published checksums.
 DIGESTS = {
     "cifar-10-python.tar.gz": "md5:c58f30108f718f92721af3b95e74349a",
     "data_batch_1": "md5:c99cafc152244af753f735de768cd75f",

@@ -224,7 +224,8 @@ class MergedSpectrum(_Merged):
         if self.b is not None:
             w = w + self.b[..., None, None, None]
         if self.C is not None:
-            w = multiply(w, self.C.mT.reshape(2, *(1 for _ in L), *self.C.mT.shape[1:]))
+            gates = self.C.transpose(-2, -1)
+            w = multiply(w, gates.reshape(2, *(1 for _ in L), *gates.shape[1:]))
         return w.flatten(1, -3)
 
 
@@ -336,10 +337,10 @@ class ChainMatrix(nn.Module):
         return [getattr(self, f"stage_{i}") for i in range(len(self.sequence))]
 
     def enter(self, x: Tensor, columns: Ranges) -> Tensor:
-        return self._stages(nn.functional.pad(x, (0, math.prod(self.digits) - x.shape[2])).mT, real=False)
+        return self._stages(nn.functional.pad(x, (0, math.prod(self.digits) - x.shape[2])).transpose(-2, -1), real=False)
 
     def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
-        return self._stages(y, real)[:, _slice(rows[0])].mT
+        return self._stages(y, real)[:, _slice(rows[0])].transpose(-2, -1)
 
     def _stages(self, t: Tensor, real: bool) -> Tensor:
         """(1 or 2, n, q) -> (1 or 2, n, q). A digit that was mixed comes last in memory, so that nothing is copied in between."""
