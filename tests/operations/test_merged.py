@@ -77,7 +77,9 @@ def test_the_old_onnx_exporter_takes_it_too(kind: str):
     pytest.importorskip("onnx")
     _, merged, x = pair(kind)
     file = io.BytesIO()
-    torch.onnx.export(merged.eval(), (x,), file, dynamo=False, opset_version=17, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    torch.onnx.export(
+        merged.eval(), (x,), file, dynamo=False, opset_version=17, input_names=["x"], dynamic_axes={"x": {0: "batch"}}
+    )
     session = onnxruntime.InferenceSession(file.getvalue())
     for given in (x, torch.cat([x, x])):
         assert_close([torch.from_numpy(session.run(None, {"x": given.numpy()})[0])], [merged(given)])

@@ -94,6 +94,7 @@ def test_a_whole_table_on_tiny_proteins(domains: Path, tmp_path: Path, monkeypat
         crop=24,
         epochs=1,
         lr=dict.fromkeys(METHODS, 1e-3),
+        tried=(1.0,),
         architecture={4: Architecture(OptimizerSettings("adam", 1e-3), 0)},
         seeds=(0, 1),
     )
@@ -118,3 +119,10 @@ def test_a_whole_table_on_tiny_proteins(domains: Path, tmp_path: Path, monkeypat
     page = write_page(tmp_path / "results", tmp_path / "docs").read_text()
     assert f"figures/{picture.name}" in page
     assert f"{XD} - {RESNET}" in page
+
+
+def test_every_row_chooses_among_as_many_step_sizes() -> None:
+    preset = PRESETS["laptop"]
+    for method in METHODS:
+        searched = [own.search(method, 8) for own in preset.candidates(method, 8).values()]
+        assert len({s.architecture.lr if method == XD else s.weights.lr for s in searched}) == 3

@@ -21,7 +21,7 @@ from xdops.errors import XDError
 from xdops.report.result_plots import method_colours
 from xdops.report.rows import against_paper, here
 from xdops.reproduce.reproduction import in_order, select
-from xdops.reproduce.table import tuned
+from xdops.reproduce.table import chosen_among
 from xdops.reproduce.tables import TABLES, Context, CurvesFigure, LineFigure, MeasuredRow, Prepared, Row, SearchRow, Table
 from xdops.reproduce.tables.paper import PAPER
 from xdops.search import Metric, OptimizerSettings, Problem, SearchSettings, Split
@@ -340,7 +340,7 @@ def test_all_rows_of_the_first_seed_come_first() -> None:
 
 def test_of_a_tuned_row_the_candidate_best_on_validation_gets_the_other_seeds_and_is_reported(monkeypatch) -> None:
     candidates = {f"lr {lr}": search_row("CNN", 8, lr) for lr in (1e-6, 3e-2)}
-    replace_rows(monkeypatch, [tuned(candidates), search_row("CNN XD", 8)])
+    replace_rows(monkeypatch, [chosen_among(candidates), search_row("CNN XD", 8)])
     assert reproduce("mini", "-q") == 0
     row, other = results()["rows"]
     home = Path("runs/reproduce/mini-laptop")
@@ -354,7 +354,7 @@ def test_of_a_tuned_row_the_candidate_best_on_validation_gets_the_other_seeds_an
 
 
 def test_a_tuned_row_reports_nothing_before_every_candidate_is_trained(monkeypatch) -> None:
-    row = tuned({"fast": search_row("CNN", 8, 3e-2), "slow": search_row("CNN", 8, 1e-6)})
+    row = chosen_among({"fast": search_row("CNN", 8, 3e-2), "slow": search_row("CNN", 8, 1e-6)})
     replace_rows(monkeypatch, [row, search_row("CNN XD", 8)])
     DISTURB.at(3, lambda: os.kill(os.getpid(), signal.SIGINT))  # in the second epoch of the first candidate
     assert reproduce("mini", "-q") == 130
@@ -365,7 +365,7 @@ def test_a_tuned_row_reports_nothing_before_every_candidate_is_trained(monkeypat
 
 
 def test_a_candidate_that_diverges_is_not_chosen(monkeypatch) -> None:
-    replace_rows(monkeypatch, [tuned({"wild": search_row("CNN", 8, 1e30), "tame": search_row("CNN", 8)})])
+    replace_rows(monkeypatch, [chosen_among({"wild": search_row("CNN", 8, 1e30), "tame": search_row("CNN", 8)})])
     assert reproduce("mini", "-q") == 0
     [row] = results()["rows"]
     assert (row["chosen"], row["tried"]["wild"]) == ("tame", None)

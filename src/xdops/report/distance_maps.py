@@ -18,6 +18,7 @@ from xdops.reproduce.protein.problem import FARTHEST
 from xdops.reproduce.runs import DIVERGED, finished_seeds, run_folder
 from xdops.reproduce.table import Context, Row
 from xdops.reproduce.tables.protein import parts_of, rows
+from xdops.reproduce.tuning import settle
 from xdops.storage.files import write_file
 
 
@@ -57,7 +58,7 @@ def draw_distance_maps(context: Context, home: Path, docs: Path) -> list[Path]:
     """One picture, of the deepest networks and the first seed (fold) that every method has finished."""
     preset = PRESETS[context.scale]
     for depth in sorted(preset.depths, reverse=True):
-        own = {row.method: row for row in rows(context) if row.setting["depth"] == depth and row.seeds}
+        own = {row.method: settle(home, row) for row in rows(context) if row.setting["depth"] == depth and row.seeds}
         seeds = [seed for seed in preset.seeds if all(_trained(home, row, seed) for row in own.values())]
         if not seeds:
             continue

@@ -98,9 +98,11 @@ class TunedRow(Row):
     candidates: Mapping[str, SearchRow]
 
 
-def tuned(candidates: Mapping[str, SearchRow]) -> TunedRow:
-    """The row of which these are the candidates: they share method, setting, seeds and the paper's figure."""
-    first, *_ = candidates.values()
+def chosen_among(candidates: Mapping[str, SearchRow]) -> Row:
+    """The row of which these are the candidates, itself if it is the only one: they share all but their settings."""
+    first, *others = candidates.values()
+    if not others:
+        return first
     settings = {"candidates": {name: row.settings for name, row in candidates.items()}}
     return TunedRow(
         method=first.method,

@@ -1,15 +1,15 @@
 """Every setting of the protein experiments, at two scales.
 
 paper: as published (section 6, Table 10), on PDNET's download; PDNET's own 64 epochs, which the paper does not name. laptop: the
-same code on 40 domains in a cross-validation, on crops of 64 x 64, for few epochs with step sizes that fall to zero. These were
-chosen at depth 8 by the validation loss of fold 0, among five candidates each: 0.001, 0.003, 0.01, 0.02 and 0.03
-for the networks as they are; 0.003 with 0.0001, 0.001 and 0.003 for the architecture, and 0.01 with 0.001 and 0.003, for XD.
+same code on 40 domains in a cross-validation, on crops of 64 x 64, for few epochs with step sizes that fall to zero. Every row
+has three candidates, of which the validation loss of fold 0 chooses: step sizes of the weights for the networks as they are, of the
+architecture for XD, whose weights take the middle one of these.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xdops.reproduce.protein.networks import DILATED, METHODS, RESNET, XD
+from xdops.reproduce.protein.networks import METHODS, XD
 from xdops.reproduce.protein.problem import FOLDS
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
@@ -35,6 +35,21 @@ class Preset:
     seeds: tuple[int, ...]
     folds: bool
     batch_size: int = 2
+    tried: tuple[float, ...] = (1.0,)  # factors of the step size that every row chooses from
+
+    def candidates(self, method: str, depth: int) -> dict[str, "Preset"]:
+        """This preset with every step size that a row chooses from, by what is said of it."""
+        if method != XD:
+            steps = [round(self.lr[method] * factor, 10) for factor in self.tried]
+            return {f"step size {lr:g}": replace(self, lr={**self.lr, method: lr}) for lr in steps}
+        own = self.architecture[depth]
+        steps = [round(own.optimizer.lr * factor, 10) for factor in self.tried]
+        return {
+            f"architecture's step size {lr:g}": replace(
+                self, architecture={**self.architecture, depth: replace(own, optimizer=replace(own.optimizer, lr=lr))}
+            )
+            for lr in steps
+        }
 
     def search(self, method: str, depth: int) -> SearchSettings:
         own = self.architecture[depth]
@@ -73,10 +88,11 @@ PRESETS = {
         depths=(4, 8),
         crop=64,
         epochs=30,
-        lr={RESNET: 3e-2, DILATED: 2e-2, XD: 1e-2},
+        lr=dict.fromkeys(METHODS, 1e-2),
         schedule=ScheduleSettings("cosine"),
         architecture=dict.fromkeys((4, 8), Architecture(OptimizerSettings("adam", 1e-3), 2)),
         seeds=tuple(range(FOLDS)),
         folds=True,
+        tried=(0.3, 1.0, 3.0),
     ),
 }

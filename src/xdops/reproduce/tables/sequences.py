@@ -9,7 +9,7 @@ from typing import Any
 from xdops.reproduce.sequences.networks import build_network
 from xdops.reproduce.sequences.presets import JSB, MNIST, NOTTINGHAM, PRESETS, TREEBANK, Preset
 from xdops.reproduce.sequences.problems import make_problem
-from xdops.reproduce.table import Context, CurvesFigure, Prepared, Row, SearchRow, Table, quoted, tuned, with_the_rest
+from xdops.reproduce.table import Context, CurvesFigure, Prepared, Row, SearchRow, Table, chosen_among, quoted, with_the_rest
 
 #: What is reported of each data set.
 REPORTED = {JSB: "loss", NOTTINGHAM: "loss", MNIST: "error %", TREEBANK: "perplexity"}
@@ -70,8 +70,7 @@ def row(preset: Preset, method: str, data_dir: Path | None) -> Row:
         )
         for name, own in preset.candidates(method).items()
     }
-    [first, *more] = candidates.values()
-    return tuned(candidates) if more else first
+    return chosen_among(candidates)
 
 
 def rows(context: Context, presets: Mapping[str, Sequence[Preset]] = PRESETS, chosen: Sequence[str] = tuple(REPORTED)) -> list[Row]:
