@@ -201,3 +201,24 @@ def test_a_miniature_of_the_darcy_table_runs_from_end_to_end(tmp_path: Path, mon
         assert row["seeds"] == [0, 1]
         assert 0 < row["mean"] < 2
     assert "Darcy" in (tmp_path / "docs" / "results.md").read_text()
+
+
+def test_held_out_samples_are_the_last_ones_of_training_and_the_test_samples_come_from_another_seed(tmp_path):
+    data = TINY["burgers"]
+    plain, split = (load_functions(data, 8, 4, 1, tmp_path, held_out=held_out) for held_out in (0, 3))
+    assert (len(split.known_train), len(split.known_validation), len(split.known_test)) == (5, 3, 4)
+    np.testing.assert_array_equal(np.concatenate([split.known_train, split.known_validation]), plain.known_train)
+    np.testing.assert_array_equal(plain.known_validation, plain.known_test)
+    seen = {row.tobytes() for row in plain.known_train[:, 0]} | {row.tobytes() for row in plain.known_test[:, 0]}
+    assert not seen & {row.tobytes() for row in split.known_test[:, 0]}
+    problem = make_problem(split, scaled=True)
+    assert len(problem.validation) == 3
+    assert float(problem.train.x[:, 0].mean(0).abs().max()) < 1e-5  # scaled by what is trained on alone
+
+
+@pytest.mark.parametrize("preset", [BURGERS["laptop"], DARCY["laptop"], *NAVIER_STOKES["laptop"]], ids=["burgers", "darcy", "flow"])
+def test_every_row_chooses_among_as_many_step_sizes(preset):
+    for method in preset.methods:
+        searched = [own.search(method) for own in preset.candidates(method).values()]
+        step = "architecture" if method in preset.architecture else "weights"
+        assert len({getattr(s, step).lr for s in searched}) == 3

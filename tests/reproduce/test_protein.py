@@ -12,6 +12,7 @@ from xdops.data.proteins import load_domains
 from xdops.report.distance_maps import draw_distance_maps
 from xdops.report.paired import paired_rows
 from xdops.report.result_page import write_page
+from xdops.reproduce.candidates import Tried
 from xdops.reproduce.protein import DILATED, METHODS, PRESETS, RESNET, XD, build_network, domain_parts, log_cosh
 from xdops.reproduce.protein.presets import Architecture
 from xdops.reproduce.protein.problem import FOLDS, fixed_folds
@@ -94,7 +95,7 @@ def test_a_whole_table_on_tiny_proteins(domains: Path, tmp_path: Path, monkeypat
         crop=24,
         epochs=1,
         lr=dict.fromkeys(METHODS, 1e-3),
-        tried=(1.0,),
+        tried=Tried(),
         architecture={4: Architecture(OptimizerSettings("adam", 1e-3), 0)},
         seeds=(0, 1),
     )

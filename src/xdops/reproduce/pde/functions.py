@@ -5,6 +5,7 @@ The data are made by our own solvers, or read from the published files where the
     NavierStokes_V1e-4_N10000_T30.mat or ns_V1e-4_N10000_T30.mat, NavierStokes_V1e-5_N1200_T20.mat
 """
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,16 +19,20 @@ from xdops.pde.navier_stokes import NavierStokesSettings
 from xdops.pde.published import read_published
 from xdops.pde.store import Progress
 
+#: Samples in the first of Darcy's published files, for training; those that are tested are the first ones of the second.
+PUBLISHED_DARCY = 1024
 #: Frames of the vorticity that a network is given; the rest it must predict.
 GIVEN_FRAMES = 10
 
 
 @dataclass(frozen=True)
 class Functions:
-    """Training and test pairs. known: (N, channels, *grid); asked: (N, 1, *grid); places: (dims, *grid), the coordinates."""
+    """Pairs of three parts. known: (N, channels, *grid); asked: (N, 1, *grid); places: (dims, *grid), the coordinates."""
 
     known_train: np.ndarray
     asked_train: np.ndarray
+    known_validation: np.ndarray
+    asked_validation: np.ndarray
     known_test: np.ndarray
     asked_test: np.ndarray
     places: np.ndarray
@@ -38,24 +43,40 @@ class Functions:
 
 
 def load_functions(
-    data: Settings, train: int, test: int, every: int, data_dir: Path | None, progress: Progress | None = None
+    data: Settings, train: int, test: int, every: int, data_dir: Path | None, progress: Progress | None = None, held_out: int = 0
 ) -> Functions:
-    """The first `train` samples for training, the last `test` for testing, at every `every`-th grid point."""
-    if train < 1 or test < 1 or train + test > data.samples:
+    """The first `train` samples for training and `test` others for testing, at every `every`-th grid point.
+
+    held_out: so many of the training samples, the last ones, are for validation; testing is then on samples of a solver's run of
+    its own, with another seed. Without, nothing is to be selected, and the test samples stand in the validation part's place.
+    """
+    if train < 1 or test < 1 or held_out >= train or train + (0 if held_out else test) > data.samples:
         raise XDError(
-            f"{train} samples for training and {test} for testing, of {data.samples}",
+            f"{train} samples for training, {held_out} of them held out, and {test} for testing, of {data.samples}",
             "parts that do not overlap",
             f"samples={train + test}",
         )
-    arrays = _arrays(data, data_folder(data_dir), progress)
+    folder = data_folder(data_dir)
+    known, asked, places = _pairs(data, folder, every, progress)
+    if held_out:
+        fresh = dataclasses.replace(data, samples=test, seed=data.seed + 1)
+        known_test, asked_test, _ = _pairs(fresh, folder, every, progress)
+        learned = train - held_out
+        validation = known[learned:train], asked[learned:train]
+        return Functions(known[:learned], asked[:learned], *validation, known_test, asked_test, places)
+    tested = slice(PUBLISHED_DARCY, PUBLISHED_DARCY + test) if is_published(data, folder, DarcySettings) else slice(-test, None)
+    return Functions(known[:train], asked[:train], known[tested], asked[tested], known[tested], asked[tested], places)
+
+
+def _pairs(data: Settings, folder: Path, every: int, progress: Progress | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is known, what is asked, and where."""
+    arrays = _arrays(data, folder, progress)
     a, u = arrays["a"], arrays["u"]
     if isinstance(data, BurgersSettings):
-        known, asked, places = _burgers(a, u, every)
-    elif isinstance(data, DarcySettings):
-        known, asked, places = _darcy(a, u, every)
-    else:
-        known, asked, places = _navier_stokes(u, every)
-    return Functions(known[:train], asked[:train], known[-test:], asked[-test:], places)
+        return _burgers(a, u, every)
+    if isinstance(data, DarcySettings):
+        return _darcy(a, u, every)
+    return _navier_stokes(u, every)
 
 
 def _burgers(a: np.ndarray, u: np.ndarray, every: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,11 +119,19 @@ def _divided(points: int, every: int) -> int:
 
 def _arrays(data: Settings, folder: Path, progress: Progress | None) -> dict[str, np.ndarray]:
     """The published files if they are there and hold these data, else what our solvers make."""
-    for names in _published_names(data):
-        if all((folder / name).exists() for name in names):
-            parts = [read_published(folder / name) for name in names]
-            return {key: np.concatenate([part[key] for part in parts]) for key in ("a", "u")}
+    if names := _found(data, folder):
+        parts = [read_published(folder / name) for name in names]
+        return {key: np.concatenate([part[key] for part in parts]) for key in ("a", "u")}
     return dataset(data, folder, progress)
+
+
+def is_published(data: Settings, folder: Path, kind: type = object) -> bool:
+    """Whether these data, of this kind of equation, are read from the published files."""
+    return isinstance(data, kind) and bool(_found(data, folder))
+
+
+def _found(data: Settings, folder: Path) -> tuple[str, ...]:
+    return next((names for names in _published_names(data) if all((folder / name).exists() for name in names)), ())
 
 
 def _published_names(data: Settings) -> list[tuple[str, ...]]:

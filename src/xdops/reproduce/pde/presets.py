@@ -1,11 +1,12 @@
 """Every setting of the three equations, at two scales.
 
 paper: as published (section 5 and the appendix on PDEs). laptop: the same code on less data, narrower networks and fewer epochs,
-meant for two cores; widths, epochs, modes and the architecture's optimizer were chosen in trial runs judged on the test samples.
+meant for two cores. There every row has three candidates, of which held-out training samples choose: half, once and twice a step
+size of the weights for networks as they are; a third, once and three times one of the architecture for those that are searched.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
@@ -13,6 +14,7 @@ from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings
 from xdops.pde.navier_stokes import NavierStokesSettings
+from xdops.reproduce.candidates import ONE, THREE, Tried
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
 #: method -> the backbone and the space over it
@@ -47,6 +49,16 @@ class Preset:
     scaled: bool = True
     seeds: tuple[int, ...] = (0,)
     methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
+    held_out: int = 0  # training samples for validation; then the test samples are a solver's run of their own
+    tried: Tried = ONE
+
+    def candidates(self, method: str) -> dict[str, "Preset"]:
+        """This preset with every step size that a row chooses from, by what is said of it."""
+        if method not in self.architecture:
+            return {name: replace(self, lr=lr) for name, lr in self.tried.steps_of_weights(self.lr).items()}
+        own = self.architecture[method]
+        steps = self.tried.steps_of_architecture(own.lr)
+        return {name: replace(self, architecture={**self.architecture, method: replace(own, lr=lr)}) for name, lr in steps.items()}
 
     def search(self, method: str) -> SearchSettings:
         """Only the architecture's optimizer and warm-up depend on the method."""
@@ -111,6 +123,8 @@ BURGERS = {
         schedule=ScheduleSettings("cosine"),
         scaled=False,
         seeds=(0, 1),
+        held_out=100,
+        tried=THREE,
         methods=("CNN", "FNO", "CNN XD"),
     ),
 }
@@ -145,6 +159,8 @@ DARCY = {
         architecture={"CNN XD": adam(1e-3), "CNN DARTS": adam(1e-3)},
         schedule=ScheduleSettings("cosine"),
         seeds=(0, 1),
+        held_out=60,
+        tried=THREE,
         methods=("CNN", "FNO", "CNN DARTS", "CNN XD"),
     ),
 }
@@ -198,6 +214,8 @@ NAVIER_STOKES = {
             architecture={"CNN XD": adam(2.5e-3)},
             schedule=ScheduleSettings("cosine"),
             seeds=(0, 1),
+            held_out=20,
+            tried=THREE,
             methods=("CNN", "FNO", "CNN XD"),
         ),
     ),

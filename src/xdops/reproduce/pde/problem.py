@@ -61,20 +61,23 @@ class MeanOfErrors(RelativeErrors):
 def make_problem(functions: Functions, scaled: bool) -> Problem:
     """scaled: known and asked functions are normalised pointwise (Darcy, Navier-Stokes), or used as they are (Burgers).
 
-    The published protocol has no validation part: nothing is selected, and the error after the last epoch is what counts. So the
-    test samples stand in its place, which gives test curves; whoever selects an epoch must not report it from here.
+    The published protocol has no validation part: nothing is selected, and the error after the last epoch is what counts. Where
+    the test samples stand in its place, which gives test curves, whoever selects an epoch must not report it from here.
     """
     known, asked = _tensor(functions.known_train), _tensor(functions.asked_train)
-    known_test, asked_test = _tensor(functions.known_test), _tensor(functions.asked_test)
-    scaling = None
-    if scaled:
-        of_known, scaling = Pointwise.of(known), Pointwise.of(asked)
-        known, known_test = of_known.apply(known), of_known.apply(known_test)
+    scaling = Pointwise.of(asked) if scaled else None
+    of_known = Pointwise.of(known) if scaled else None
     places = _tensor(functions.places)
-    train = Split(_with_places(known, places), asked)
-    test = Split(_with_places(known_test, places), asked_test)
+
+    def part(known: np.ndarray, asked: np.ndarray) -> Split:
+        x = _tensor(known) if of_known is None else of_known.apply(_tensor(known))
+        return Split(_with_places(x, places), _tensor(asked))
+
+    train = part(functions.known_train, functions.asked_train)
+    validation = part(functions.known_validation, functions.asked_validation)
+    test = part(functions.known_test, functions.asked_test)
     metric = Metric("relative L2 error", MeanOfErrors(scaling), higher_is_better=False)
-    return Problem(train, test, test, SumOfErrors(scaling), metric, reduction="sum")
+    return Problem(train, validation, test, SumOfErrors(scaling), metric, reduction="sum")
 
 
 def request_of(functions: Functions) -> Request:

@@ -9,6 +9,7 @@ architecture for XD, whose weights take the middle one of these.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from xdops.reproduce.candidates import ONE, Tried
 from xdops.reproduce.protein.networks import METHODS, XD
 from xdops.reproduce.protein.problem import FOLDS
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
@@ -35,21 +36,17 @@ class Preset:
     seeds: tuple[int, ...]
     folds: bool
     batch_size: int = 2
-    tried: tuple[float, ...] = (1.0,)  # factors of the step size that every row chooses from
+    tried: Tried = ONE
 
     def candidates(self, method: str, depth: int) -> dict[str, "Preset"]:
         """This preset with every step size that a row chooses from, by what is said of it."""
         if method != XD:
-            steps = [round(self.lr[method] * factor, 10) for factor in self.tried]
-            return {f"step size {lr:g}": replace(self, lr={**self.lr, method: lr}) for lr in steps}
+            steps = self.tried.steps_of_weights(self.lr[method])
+            return {name: replace(self, lr={**self.lr, method: lr}) for name, lr in steps.items()}
         own = self.architecture[depth]
-        steps = [round(own.optimizer.lr * factor, 10) for factor in self.tried]
-        return {
-            f"architecture's step size {lr:g}": replace(
-                self, architecture={**self.architecture, depth: replace(own, optimizer=replace(own.optimizer, lr=lr))}
-            )
-            for lr in steps
-        }
+        steps = self.tried.steps_of_architecture(own.optimizer.lr)
+        learning = {name: replace(own, optimizer=replace(own.optimizer, lr=lr)) for name, lr in steps.items()}
+        return {name: replace(self, architecture={**self.architecture, depth: new}) for name, new in learning.items()}
 
     def search(self, method: str, depth: int) -> SearchSettings:
         own = self.architecture[depth]
@@ -93,6 +90,6 @@ PRESETS = {
         architecture=dict.fromkeys((4, 8), Architecture(OptimizerSettings("adam", 1e-3), 2)),
         seeds=tuple(range(FOLDS)),
         folds=True,
-        tried=(0.3, 1.0, 3.0),
+        tried=Tried(weights=(0.3, 1.0, 3.0), architecture=(0.3, 1.0, 3.0)),
     ),
 }

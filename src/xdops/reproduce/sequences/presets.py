@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from xdops.convert import XDConfig
+from xdops.reproduce.candidates import ONE, THREE, Tried
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
 JSB, NOTTINGHAM, MNIST, TREEBANK = "JSB Chorales", "Nottingham", "permuted MNIST", "Penn Treebank"
@@ -40,14 +41,6 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """Factors of the step size that every row chooses from: of the weights if it is not searched, of the architecture if it is."""
-
-    weights: tuple[float, ...] = (1.0,)
-    architecture: tuple[float, ...] = (1.0,)
-
-
-@dataclass(frozen=True)
 class Preset:
     """One data set at one scale."""
 
@@ -75,7 +68,7 @@ class Preset:
     side: int = 28  # of the digits, which are averaged down to it
     part: str = ""  # in words, what of the data it is
     seeds: tuple[int, ...] = (0, 1, 2)
-    tried: Tried = Tried()
+    tried: Tried = ONE
 
     def methods(self) -> tuple[str, ...]:
         return (*MAIN, *self.more)
@@ -88,14 +81,11 @@ class Preset:
         """This preset with every step size that a method's row chooses from, by what is said of it."""
         way = self.way_of(method)
         if way is None:
-            steps = [round(self.weights.lr * factor, 10) for factor in self.tried.weights]
-            return {f"step size {lr:g}": replace(self, weights=replace(self.weights, lr=lr)) for lr in steps}
+            steps = self.tried.steps_of_weights(self.weights.lr)
+            return {name: replace(self, weights=replace(self.weights, lr=lr)) for name, lr in steps.items()}
         own = self.architecture[way]
-        steps = [round(own.lr * factor, 10) for factor in self.tried.architecture]
-        return {
-            f"architecture's step size {lr:g}": replace(self, architecture=self.architecture | {way: replace(own, lr=lr)})
-            for lr in steps
-        }
+        steps = self.tried.steps_of_architecture(own.lr)
+        return {name: replace(self, architecture=self.architecture | {way: replace(own, lr=lr)}) for name, lr in steps.items()}
 
     def config(self, way: str) -> XDConfig:
         if way == "filters":
@@ -171,9 +161,6 @@ _TREEBANK = Preset(
     embedding_dropout=0.25,
     batch_size=16,
 )
-
-#: Of the laptop.
-THREE = Tried(weights=(0.5, 1.0, 2.0), architecture=(0.3, 1.0, 3.0))
 
 PRESETS: dict[str, tuple[Preset, ...]] = {
     "paper": (_JSB, _NOTTINGHAM, _MNIST, _TREEBANK),

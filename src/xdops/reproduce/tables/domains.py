@@ -30,8 +30,10 @@ from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, S
 
 DOMAINS: tuple[Domain, ...] = ("full", "half")
 
-BURGERS_256 = dataclasses.replace(BURGERS["laptop"], data=BurgersSettings(samples=500, size=256), train=400, epochs=20)
-DARCY_21 = dataclasses.replace(DARCY["laptop"], data=DarcySettings(samples=400, size=141, solver_size=141), train=300, epochs=30)
+BURGERS_256 = dataclasses.replace(BURGERS["laptop"], data=BurgersSettings(samples=500, size=256), train=400, held_out=0, epochs=20)
+DARCY_21 = dataclasses.replace(
+    DARCY["laptop"], data=DarcySettings(samples=400, size=141, solver_size=141), train=300, held_out=0, epochs=30
+)
 #: Of the 10,000 images of the subset.
 IMAGES_HELD_OUT = 2_000
 LENET = dataclasses.replace(PRESETS["laptop"][0], epochs=5, train=10_000, test=2_000)

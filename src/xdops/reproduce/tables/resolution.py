@@ -10,11 +10,11 @@ from xdops.convert.resize import resize_
 from xdops.pde.burgers import BurgersSettings
 from xdops.reproduce.pde import BURGERS, Preset, build_network
 from xdops.reproduce.table import Context, Judged, Row, SearchRow, Table
-from xdops.reproduce.tables.pde import METRIC, load, prepare, settings_of
+from xdops.reproduce.tables.pde import METRIC, prepare, problem_of, settings_of
 from xdops.search import load_weights
 
 #: A quarter of the laptop's steps: what is measured is how little is lost from one grid to another, not how small an error can be.
-LAPTOP = dataclasses.replace(BURGERS["laptop"], data=BurgersSettings(samples=600, size=1024), train=500, epochs=20)
+LAPTOP = dataclasses.replace(BURGERS["laptop"], data=BurgersSettings(samples=600, size=1024), train=500, held_out=0, epochs=20)
 PRESETS = {"laptop": LAPTOP, "paper": BURGERS["paper"]}
 TRAINED_AT = 256
 ASKED_AT = (512, 1024)
@@ -28,12 +28,12 @@ def metric_at(resolution: int) -> str:
 def judge(preset: Preset, method: str, data_dir: Path | None, folder: Path, seed: int) -> Judged:
     """The errors of the network in `folder` on finer grids of the same test samples."""
     points = preset.data.size
-    _, request = load(preset.data, preset.train, preset.test, points // TRAINED_AT, preset.scaled, data_dir)
+    _, request = problem_of(preset, points // TRAINED_AT, data_dir)
     errors = {}
     for resolution in ASKED_AT:
         network = build_network(method, request, preset, seed)
         load_weights(folder, network, "last")
-        problem, _ = load(preset.data, preset.train, preset.test, points // resolution, preset.scaled, data_dir)
+        problem, _ = problem_of(preset, points // resolution, data_dir)
         finer = problem.test.batch(torch.arange(len(problem.test)))
         resize_(network, finer.x[:2])
         errors[metric_at(resolution)] = float(problem.metric.function(network.eval()(finer.x), finer.y))
