@@ -7,6 +7,10 @@ import torch
 from hypothesis import settings
 
 from xdops.measuring import precision
+from xdops.storage import cache
+
+#: Nothing is kept, so plans are made with the default rates, here and in processes that tests start.
+os.environ[cache.VARIABLE] = os.devnull
 
 settings.register_profile("xdops", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("xdops")

@@ -8,7 +8,7 @@ import torch
 
 from xdops.backbones import Request, SmallCNN, operator_cnn, operator_fno
 from xdops.bench import layers, networks, sweep
-from xdops.bench.counts import causal_counts, conv_flops, counts, training_workload
+from xdops.bench.counts import conv_flops, counts, training_workload
 from xdops.bench.layers import Layer
 from xdops.bench.memory import peak_memory
 from xdops.bench.summary import TARGETS, geometric_mean, summarise
@@ -28,71 +28,74 @@ PAGE = "before\n" + "".join(f"<!-- measured {n} -->\nold\n<!-- end {n} -->\nbetw
 def small(monkeypatch):
     monkeypatch.setattr(layers, "LAYERS", SMALL)
     monkeypatch.setattr(sweep, "BATCH", 2)
-    monkeypatch.setattr(sweep, "CHANNELS", {1: 3, 2: 2})
+    monkeypatch.setattr(sweep, "CHANNELS", 3)
     monkeypatch.setattr(sweep, "SIZES", (8, 16))
-    monkeypatch.setattr(sweep, "SIZES_KERNEL", 3)
-    monkeypatch.setattr(sweep, "KERNELS_1D", (1, 3))
-    monkeypatch.setattr(sweep, "KERNELS_1D_SIZE", 8)
-    monkeypatch.setattr(sweep, "KERNELS_2D", (3, 5))
-    monkeypatch.setattr(sweep, "KERNELS_2D_SIZE", 6)
+    monkeypatch.setattr(sweep, "KERNEL", 3)
+    monkeypatch.setattr(networks, "NETWORKS", (networks.Network("image", SmallCNN, Request("classification", 1, 2, (6, 6)), 2),))
+    monkeypatch.setattr(networks, "SHORT", ("image",))
 
 
 @pytest.fixture
 def measured(tmp_path, capsys):
-    """The JSON files of both measurements."""
-    run, swept = tmp_path / "layers.json", tmp_path / "sweep.json"
-    assert main(["bench", "layers", "--repetitions", "3", "--no-memory", "--json", str(run)]) == 0
-    assert main(["bench", "sweep", "--repetitions", "3", "--json", str(swept)]) == 0
-    capsys.readouterr()
-    return run, swept
+    """The folder of all measurements."""
+    for what, more in (("layers", ["--no-memory"]), ("sweep", []), ("networks", ["--no-memory"])):
+        assert main(["bench", what, "--repetitions", "3", *more, "--json", str(tmp_path / f"bench-{what}.json")]) == 0
+    assert "met" in capsys.readouterr().out
+    return tmp_path
+
+
+def read(folder, what):
+    return json.loads((folder / f"bench-{what}.json").read_text())
 
 
 def test_every_layer_is_measured_in_every_way_that_it_allows(measured):
-    run = json.loads(measured[0].read_text())
+    run = read(measured, "layers")
     assert set(run) == {"machine", "repetitions", "rates", "layers", "summary"}
     assert run["repetitions"] == 3
     assert [row["layer"] for row in run["layers"]] == [layer.name for layer in SMALL]
+    more = {"conv", "full", "no kernels", "full, no kernels", "depth 3", "frozen", "fno"}
     for row, layer in zip(run["layers"], SMALL, strict=True):
-        assert {"conv", "auto", "depth 3", "b and C", "frozen"} <= set(row["training"])
+        assert more - {"fno"} <= set(row["training"])
         assert ("fno" in row["training"]) == (layer.modes is not None)
-        assert set(row["inference"]) == {"conv", "merged", "not merged"}
+        assert set(row["inference"]) == {"conv", "merged"}
         assert row["error"] < 1e-5
         times = {name: timing["seconds"] for name, timing in row["training"].items()}
-        forms = set(times) - {"conv", "depth 3", "b and C", "frozen", "fno"}
-        assert row["auto_over_best"] == pytest.approx(times["auto"] / min(times[form] for form in forms))
+        assert row["auto_over_best"] == pytest.approx(times["auto"] / min(times[form] for form in set(times) - more))
         assert row["depth3_over_depth1"] == pytest.approx(times["depth 3"] / times["auto"])
+        assert row["kernels_gain"] == pytest.approx(times["no kernels"] / times["auto"])
 
 
-def test_the_sweep_has_a_point_with_its_plan_for_every_size_and_kernel(measured):
-    lines = json.loads(measured[1].read_text())["lines"]
-    assert [p["n"] for p in lines["size"]] == [8, 16]
-    assert [p["kernel"] for p in lines["kernel 1d"]] == [1, 3]
-    assert [(p["kernel"], p["dims"]) for p in lines["kernel 2d"]] == [(3, 2), (5, 2)]
-    assert all(p["plan_text"].startswith(p["plan"]) for points in lines.values() for p in points)
+def test_the_sweep_has_every_form_with_a_chance_at_every_size(measured):
+    points = read(measured, "sweep")["points"]
+    assert [p["n"] for p in points] == [8, 16]
+    assert all({"conv", p["plan"]} <= set(p["training"]) for p in points)
 
 
 def test_only_the_layers_asked_for_are_measured(tmp_path, capsys):
     out = tmp_path / "one.json"
     assert main(["bench", "layers", "--only", "image", "--repetitions", "3", "--no-memory", "--json", str(out)]) == 0
     assert [row["layer"] for row in json.loads(out.read_text())["layers"]] == ["image"]
-    assert "training, worst layer" in capsys.readouterr().out
+    assert "training, half domain, worst layer" in capsys.readouterr().out
 
 
-def row(layer, ratio, seconds=1.0, memory=None):
+def row(layer, ratio, seconds=1.0, memory=None, gain=1.0):
     timing = {"seconds": seconds, "ratio": ratio, "low": ratio, "high": ratio}
     return {
-        "layer": layer, "size": [10], "plan": "taps", "training": {"auto": timing, "frozen": timing},
-        "depth3_over_depth1": 1.2, "auto_over_best": 1.0, "memory_ratio": memory,
+        "layer": layer, "size": [10], "plan": "taps", "training": {"auto": timing, "full": timing, "frozen": timing},
+        "depth3_over_depth1": 1.2, "auto_over_best": 1.0, "kernels_gain": gain, "memory_ratio": memory,
     }  # fmt: skip
 
 
 def test_the_summary_takes_means_and_worst_layers_and_leaves_out_what_was_not_measured():
-    summary = summarise([row("wave", 2.0), row("image", 8.0)])
+    summary = summarise([row("wave", 2.0, gain=1.4), row("image", 8.0, gain=1.6)])
     assert summary["geometric_mean"] == pytest.approx(4.0) == geometric_mean([2.0, 8.0])
     assert summary["worst"] == 8.0
     assert summary["worst_large_kernel"] == 2.0  # wave alone has kernel 9
-    assert summary["worst_memory"] is summary["memory_geometric_mean"] is summary["growth"] is None
+    assert summary["kernels"] == 1
+    assert summary["worst_memory"] is summary["memory_geometric_mean"] is summary["growth"] is summary["worst_masked"] is None
     assert not any("memory" in line for line in summary["text"])
+    assert "training, half domain, worst layer but pmnist: 8.00 (at most 6: not met: image 8.00)" in summary["text"]
+    assert "auto over best form, worst layer: 1.00 (at most 1.1: met)" in summary["text"]
     assert summarise([row("wave", 1.0, memory=3.0)])["worst_memory"] == 3.0
 
 
@@ -103,27 +106,17 @@ def test_growth_compares_time_per_point_of_the_longest_and_the_shortest_layer(mo
 
 
 def test_operation_counts_are_those_of_the_formulas():
-    wave, _, music = SMALL
+    wave = SMALL[0]
     assert conv_flops(training_workload(wave)) == 3 * 2 * 2 * 3 * 4 * 12 * 9
     whole = counts(wave, "spectral")
     assert 0 < whole.matrices < whole.plan
     assert whole.fewest <= whole.plan
-    causal, p = causal_counts(music, "taps"), training_workload(music)
-    n, k, r, m = p.sizes[0], 2, p.outputs[0], p.inputs[0]
-    assert causal.build == pytest.approx(3 * 4 * k * r * n * m)
-    assert causal.apply == pytest.approx(3 * 2 * k * r * m * 3)
-    assert causal.mix == pytest.approx(3 * 2 * 3 * 3 * k * m)
-    speech = Layer("speech", 1, (3, 3), (23,), 2, 1, causal=True)  # n = 24 = 3 x 8 or 6 x 4
-    causal, grouped = causal_counts(speech, "taps"), causal_counts(speech, "taps-grouped")
-    assert grouped.build in [3 * 2 * (8 * high * low**3 + 4 * high * 24 * 23) for high, low in ((3, 8), (6, 4))]
-    assert grouped.build < causal.build
-    assert grouped.mix == pytest.approx(3 * 2 * 3 * 3 * 2 * 24)
 
 
 def test_the_page_is_filled_between_its_hand_written_parts_and_can_be_filled_again(measured, tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text(PAGE)
-    command = ["bench", "document", "--layers", str(measured[0]), "--sweep", str(measured[1]), "--out", str(page)]
+    command = ["bench", "document", "--data", str(measured), "--out", str(page)]
     assert main(command) == 0
     text = page.read_text()
     assert text.startswith("before\n")
@@ -133,22 +126,12 @@ def test_the_page_is_filled_between_its_hand_written_parts_and_can_be_filled_aga
     assert all(layer.name in text for layer in SMALL)
     assert all(target.text in text for target in TARGETS)
     assert "not measured" in text  # memory
-    rows = json.loads(measured[0].read_text())["layers"]
-    flops = geometric_mean([counts(layer, row["plan"]).ratio for layer, row in zip(SMALL, rows, strict=True)])
-    assert f"| geometric mean |  |  |  | **{flops:.2f}** |" in text
+    half = geometric_mean([row["training"]["auto"]["ratio"] for row in read(measured, "layers")["layers"]])
+    assert f"| geometric mean |  |  | **{half:.2f}** |" in text
     assert "](page.png)" in text
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
-    widths = [line.count("|") for line in text.splitlines() if line.startswith("| layer")]
-    assert len(widths) == 5
     assert main(command) == 0
     assert page.read_text() == text
-
-
-def test_figures_above_their_target_are_called_not_met_with_the_layers_that_are():
-    text = document.targets({"layers": [row("wave", 1.0), row("image", 9.0)]}, {}, "")
-    worst = next(line for line in text.splitlines() if "training, worst layer |" in line)
-    assert worst == "| training, worst layer | not met | image 9.00 | 9.00 | 8.00 |"
-    assert "| training, worst layer with kernel 9 or more | met |  | 1.00 | 1.30 |" in text
 
 
 @pytest.mark.parametrize(
@@ -159,7 +142,8 @@ def test_figures_above_their_target_are_called_not_met_with_the_layers_that_are(
         (["layers", "--json", "no/such/folder/file.json"], "folder that exists"),
         (["sweep", "--repetitions", "1"], "at least 3"),
         (["sweep", "--json", "no/such/folder/file.json"], "folder that exists"),
-        (["document", "--layers", "none.json", "--sweep", "none.json", "--out", "none.md"], "bench layers --json"),
+        (["document", "--data", "nowhere", "--out", "none.md"], "bench layers --json"),
+        (["document", "--data", "nowhere", "--out", "none.md", "--measure"], "which exists"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_measured(arguments, told, capsys):
@@ -178,12 +162,12 @@ def test_bad_arguments_are_refused_before_anything_is_measured(arguments, told, 
     ],
 )
 def test_a_page_or_measurement_that_does_not_fit_is_refused_and_nothing_is_written(run, page, told, tmp_path, capsys):
-    (tmp_path / "layers.json").write_text(run)
-    (tmp_path / "sweep.json").write_text(json.dumps({"machine": {}, "repetitions": 3, "lines": {}}))
+    (tmp_path / "bench-layers.json").write_text(run)
+    for what, key in (("sweep", "points"), ("networks", "networks")):
+        (tmp_path / f"bench-{what}.json").write_text(json.dumps({"machine": {}, "repetitions": 3, key: []}))
     if page is not None:
         (tmp_path / "page.md").write_text(page)
-    paths = [str(tmp_path / name) for name in ("layers.json", "sweep.json", "page.md")]
-    assert main(["bench", "document", "--layers", paths[0], "--sweep", paths[1], "--out", paths[2]]) == 2
+    assert main(["bench", "document", "--data", str(tmp_path), "--out", str(tmp_path / "page.md")]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "page.png").exists()
     assert page is None or (tmp_path / "page.md").read_text() == page

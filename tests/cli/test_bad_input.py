@@ -91,7 +91,6 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         "--only": ("nothing", ""),
         "--repetitions": (*WHOLE, "2", "1001"),
         "--memory": (),
-        "--calibrate": (),
         "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json", "data.npz", "/dev/full", "/proc/b.json", "pipe.npz"),
     }),
     "bench networks": ("bench networks --no-memory --only lenet", {
@@ -107,13 +106,12 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     }),
     "bench sweep": ("bench sweep", {
         "--repetitions": (*WHOLE, "2", "1001"),
-        "--calibrate": (),
         "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
     }),
-    "bench document": ("bench document --layers unsealed.json --sweep unsealed.json --out results.md", {
-        "--layers": ("missing.json", "notes", *(f"{name}.json" for name in bad_world.JSON)),
-        "--sweep": ("missing.json", "notes"),
+    "bench document": ("bench document --data . --out results.md", {
+        "--data": ("missing", "notes", "data.npz"),
         "--out": ("missing.md", "notes", "data.npz"),
+        "--measure": (),
     }),
     "data burgers": ("data burgers --samples 2 --size 64 --out b.npz", {
         "--samples": (*WHOLE, "0", "2147483647"),

@@ -11,11 +11,12 @@ from torch import nn
 
 import xdops
 from xdops import XDError, XDOperation
-from xdops.engine import kernels
-from xdops.engine import rates as rating
+from xdops.engine import calibration, kernels
+from xdops.engine.calibration import calibrate
+from xdops.engine.machine import rates_restored, set_rates
 from xdops.engine.plan import Plan
 from xdops.engine.planner import make_plan, possible_plans
-from xdops.engine.rates import Rates, calibrate, rates, set_rates
+from xdops.engine.rates import Rates
 from xdops.operations.merged import DenseOperator
 
 
@@ -26,9 +27,8 @@ def conv_and_operation(**options: object) -> tuple[nn.Module, XDOperation, torch
 
 @pytest.fixture
 def own_rates():
-    before = rates()
-    yield
-    set_rates(before)
+    with rates_restored():
+        yield
 
 
 def test_a_plan_is_immutable_hashable_cached_and_says_what_it_costs_and_why():
@@ -84,15 +84,20 @@ def test_a_plan_can_be_named_or_given_and_a_wrong_name_lists_the_right_ones():
         make_plan(op.workload(x), "source")
 
 
-def test_calibration_measures_rates_that_later_plans_use(own_rates, monkeypatch):
+def test_rates_follow_from_the_times_of_products_copies_calls_and_kernels(monkeypatch):
     readings = itertools.count()
-    monkeypatch.setattr(rating, "time", SimpleNamespace(perf_counter=lambda: next(readings) / 1024))  # all takes as long
+    monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=lambda: next(readings) / 1024))  # all takes as long
     measured = calibrate(seconds=0)
-    assert rates() is measured
     assert measured.gemm == 2 * 512**3 * 1024
     assert measured.memory == 2 * 4 * (1 << 23) * 1024
     assert measured.call == 4 / 1024
     assert measured.half == 64  # small blocks then have a small rate
+    if kernels.installed():
+        assert measured.kernel == measured.gemm  # more work in as much time: nothing is faster than products
+        assert 0 < measured.kernel_memory < float("inf")
+
+
+def test_plans_cost_more_on_slower_machines(own_rates):
     slow = make_plan_with(Rates(gemm=1e9))
     fast = make_plan_with(Rates(gemm=1e13))
     assert slow.seconds > fast.seconds

@@ -26,22 +26,8 @@ class Counts:
         return self.plan / self.conv
 
 
-@dataclass(frozen=True)
-class CausalCounts:
-    """Flops of the causal form: making the masked n x n matrices of all taps, applying them to the columns, mixing channels."""
-
-    conv: float
-    build: float
-    apply: float
-    mix: float
-
-    @property
-    def ratio(self) -> float:
-        return (self.build + self.apply + self.mix) / self.conv
-
-
 def training_workload(layer: Layer) -> Workload:
-    return from_conv(layer.conv(), layer.size, layer.depth, causal=layer.causal).workload(layer.input())
+    return from_conv(layer.conv(), layer.size, layer.depth, causal=layer.causal, domain="half").workload(layer.input())
 
 
 def conv_flops(work: Workload) -> float:
@@ -57,11 +43,3 @@ def counts(layer: Layer, form: str) -> Counts:
     fewest = min(flops, key=lambda name: flops[name])
     unmixed = make_plan(replace(work, groups=NO_MIXING), form).flops
     return Counts(conv_flops(work), make_plan(work, form).flops, unmixed, flops[fewest], fewest)
-
-
-def causal_counts(layer: Layer, form: str) -> CausalCounts:
-    work = training_workload(layer)
-    total = make_plan(work, form).flops
-    build = make_plan(replace(work, batch=0), form).flops  # what is left without any input
-    mix = total - make_plan(replace(work, groups=NO_MIXING), form).flops
-    return CausalCounts(conv_flops(work), build, total - build - mix, mix)

@@ -23,7 +23,7 @@ def main(name: str, what: str) -> None:
     layer = next(one for one in LAYERS if one.name == name)
     load_libraries()
     x, conv = layer.input(), layer.conv()
-    module = conv if what == "conv" else from_conv(conv, layer.size, layer.depth, causal=layer.causal)
+    module = conv if what == "conv" else from_conv(conv, layer.size, layer.depth, causal=layer.causal, domain="half")
     with torch.no_grad():
         g = torch.randn(layer.batch, *conv(x[:1]).shape[1:])
     peak = peak_from_here()

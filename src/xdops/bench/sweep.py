@@ -1,53 +1,39 @@
-"""The ratio to the convolution along one line at a time: against the size of the grid, and against the size of the kernel."""
+"""Every form's ratio to the convolution against the size of the grid."""
 
 from typing import Any
 
 import torch
 
 from xdops.bench.layers import Layer
-from xdops.bench.run import operation, training_step
+from xdops.bench.run import HOPELESS, Step, operation, training_step
+from xdops.engine.planner import make_plan, possible_plans
 from xdops.measuring.timing import interleaved
 
-#: Batch everywhere, and channels by number of dimensions: those of the Burgers and Darcy flow layers.
-BATCH, CHANNELS = 20, {1: 64, 2: 32}
-
+#: Those of the Burgers layers.
+BATCH, CHANNELS, KERNEL = 20, 64, 17
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
-SIZES_KERNEL = 17
-KERNELS_1D, KERNELS_1D_SIZE = (1, 3, 5, 9, 13, 17, 25, 33), 256
-KERNELS_2D, KERNELS_2D_SIZE = (3, 5, 7, 9, 13), 64
 
 
-def _circular(dims: int, n: int, kernel: int) -> Layer:
-    c = CHANNELS[dims]
-    return Layer(f"{dims}d n={n} k={kernel}", BATCH, (c, c), (n,) * dims, kernel, kernel // 2, "circular")
-
-
-def lines() -> dict[str, list[Layer]]:
-    """The layers along every line."""
-    return {
-        "size": [_circular(1, n, SIZES_KERNEL) for n in SIZES],
-        "kernel 1d": [_circular(1, KERNELS_1D_SIZE, k) for k in KERNELS_1D],
-        "kernel 2d": [_circular(2, KERNELS_2D_SIZE, k) for k in KERNELS_2D],
-    }
+def layer_of(n: int) -> Layer:
+    return Layer(f"n = {n}", BATCH, (CHANNELS, CHANNELS), (n,), KERNEL, KERNEL // 2, "circular")
 
 
 def measure_point(layer: Layer, repetitions: int) -> dict[str, Any]:
-    """A training step of the XD-operation with the plan chosen for it, against the convolution's."""
+    """A training step in every form that has a chance, in half the domain, against the convolution's."""
     torch.manual_seed(0)
     conv, x = layer.conv(), layer.input()
     op = operation(conv, layer)
-    plan = op.plan_for(x)
+    chosen, asked = op.plan_for(x), op.workload(x)
     with torch.no_grad():
         g = torch.randn_like(conv(x))
-    timings = interleaved({"conv": training_step(conv, x, g), "auto": training_step(op, x, g)}, "conv", repetitions)
+    forms = [form for form in possible_plans(asked) if make_plan(asked, form).seconds < HOPELESS * chosen.seconds]
+    steps: dict[str, Step] = {form: training_step(operation(conv, layer, plan=form), x, g) for form in forms}
+    timings = interleaved({"conv": training_step(conv, x, g)} | steps, "conv", repetitions)
     return {
         "n": layer.size[0],
         "kernel": layer.kernel,
-        "dims": len(layer.size),
         "batch": layer.batch,
         "channels": layer.channels[0],
-        "plan": plan.form,
-        "plan_text": str(plan),
-        "conv": timings["conv"].to_dict(),
-        "auto": timings["auto"].to_dict(),
+        "plan": chosen.form,
+        "training": {name: timing.to_dict() for name, timing in timings.items()},
     }

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from xdops.bench import layers, networks, sequences
+from xdops.bench import layers, networks, sequences, sweep
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
-from xdops.bench.sweep import lines, measure_point
 from xdops.cli import terminal
-from xdops.engine.rates import calibrate, rates
+from xdops.engine import kernels
+from xdops.engine.machine import rates
 from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
-from xdops.report.performance import write_document
+from xdops.report.performance import LAYERS, NETWORKS, SWEEP, check_page, write_document
 from xdops.storage.documents import read_json
 from xdops.storage.files import check_target, write_file
 
@@ -28,12 +28,12 @@ MOST_REPETITIONS = 1000
 
 @dataclass(frozen=True)
 class Layers:
-    """Time XD-operations against the convolutions they replace, side by side in one process.
+    """Time XD-operations against the convolutions they replace, side by side in one process, and say which targets are met.
 
     Every repetition runs each candidate once; a ratio is the median over repetitions of time over the convolution's time in the
     same repetition, with quartiles. Training is forward and backward with K, L and M learning. Close other programs first.
 
-        xdops bench layers                              all layers, about ten minutes on two cores
+        xdops bench layers                              all layers, about seven minutes on two cores
         xdops bench layers --only cifar-32 jsb          some
         xdops bench layers --json bench.json            everything measured, as JSON
     """
@@ -41,11 +41,9 @@ class Layers:
     only: tuple[str, ...] = ()
     """names of layers, all if none are given"""
     repetitions: int = 7
-    """how many times each candidate runs"""
+    """how many times each candidate runs; three times, at most, if it takes long"""
     memory: bool = True
     """measure peak memory too, each layer in a process of its own (Linux)"""
-    calibrate: bool = False
-    """measure this machine's rates first and plan with them"""
     json: Path | None = None
     """where to write everything"""
 
@@ -55,9 +53,8 @@ class Layers:
         if unknown:
             raise XDError(f"layers {', '.join(sorted(unknown))}", f"some of {', '.join(names)}", "xdops bench layers")
         _check(self.repetitions, self.json)
-        if self.calibrate:
-            calibrate()
         console, rows = _console(), []
+        _say_rates(console)
         with _progress(console) as progress:
             task = progress.add_task("")
 
@@ -78,34 +75,28 @@ class Layers:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The training step's ratio to the convolution against grid size, and against kernel size in one and two dimensions.
+    """Every form's training step against the convolution's as the grid grows.
 
-    xdops bench sweep --json sweep.json             about two minutes on two cores
+    xdops bench sweep --json sweep.json             about a minute on two cores
     """
 
     repetitions: int = 7
     """how many times each candidate runs"""
-    calibrate: bool = False
-    """measure this machine's rates first and plan with them"""
     json: Path | None = None
     """where to write everything"""
 
     def run(self) -> int:
         _check(self.repetitions, self.json)
-        if self.calibrate:
-            calibrate()
-        console = _console()
-        measured: dict[str, list[dict[str, Any]]] = {}
+        console, points = _console(), []
+        _say_rates(console)
         with _progress(console) as progress:
             task = progress.add_task("")
-            for line, along in lines().items():
-                measured[line] = []
-                for layer in along:
-                    progress.update(task, description=layer.name)
-                    point = measure_point(layer, self.repetitions)
-                    measured[line].append(point)
-                    progress.console.print(_line({"layer": layer.name, "plan": point["plan"], "training": point}))
-        _write(console, self.json, self.repetitions, {"lines": measured})
+            for n in sweep.SIZES:
+                progress.update(task, description=f"n = {n}")
+                points.append(sweep.measure_point(sweep.layer_of(n), self.repetitions))
+                forms = {form: t["ratio"] for form, t in points[-1]["training"].items() if form != "conv"}
+                progress.console.print(f"n = {n}: " + ", ".join(f"{form} {ratio:.2f}" for form, ratio in forms.items()))
+        _write(console, self.json, self.repetitions, {"points": points})
         return 0
 
 
@@ -132,6 +123,7 @@ class Networks:
             raise XDError(f"networks {', '.join(sorted(unknown))}", f"some of {', '.join(names)}", "xdops bench networks")
         _check(self.repetitions, self.json)
         console, rows = _console(), []
+        _say_rates(console)
         with _progress(console) as progress:
             task = progress.add_task("")
             for network in networks.NETWORKS:
@@ -180,18 +172,24 @@ class Sequences:
 class Document:
     """Fill the measured blocks of the performance page, and draw its picture beside it, from what was measured.
 
-    xdops bench document --layers docs/data/bench-layers.json --sweep docs/data/bench-sweep.json --out docs/performance.md
+    xdops bench document --data docs/data --out docs/performance.md
+    xdops bench document --data docs/data --out docs/performance.md --measure       about twelve minutes on two cores
     """
 
-    layers: Path
-    """what `xdops bench layers --json` wrote"""
-    sweep: Path
-    """what `xdops bench sweep --json` wrote"""
+    data: Path
+    """the folder of what `xdops bench layers`, `sweep` and `networks` wrote, bench-layers.json and so on"""
     out: Path
-    """the page, which has a block for every table"""
+    """the page, which has a block for every part that is measured"""
+    measure: bool = False
+    """measure everything first, and write it into the folder"""
 
     def run(self) -> int:
-        for path in write_document(self.layers, self.sweep, self.out):
+        if self.measure:
+            check_page(self.out)
+            Layers(json=self.data / LAYERS).run()
+            Sweep(repetitions=5, json=self.data / SWEEP).run()
+            Networks(only=networks.SHORT, repetitions=3, memory=False, json=self.data / NETWORKS).run()
+        for path in write_document(self.data, self.out):
             print(f"written to {path}")
         return 0
 
@@ -204,6 +202,11 @@ Bench = (
     | Annotated[Sequences, tyro.conf.subcommand("sequences")]
     | Annotated[Document, tyro.conf.subcommand("document")]
 )
+
+
+def _say_rates(console: Console) -> None:
+    have = "compiled kernels" if kernels.installed() else "no compiled kernels (pip install 'xdops[kernels]')"
+    console.print(f"{have}; planned with {rates()}", highlight=False)
 
 
 def _check(repetitions: int, target: Path | None) -> None:
@@ -264,27 +267,13 @@ def networks_table(rows: list[dict[str, Any]]) -> Table:
 
 def layers_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(title="Time as a multiple of the convolution's")
-    for name in (
-        "layer",
-        "conv ms",
-        "plan",
-        "training",
-        "quartiles",
-        "auto/best",
-        "depth 3",
-        "b and C",
-        "frozen",
-        "merged",
-        "FNO",
-        "memory",
-    ):
+    training = {"half": "auto", "no kernels": "no kernels", "full": "full", "depth 3": "depth 3", "frozen": "frozen", "FNO": "fno"}
+    for name in ("layer", "plan", "conv ms", *training, "merged", "auto/best", "memory"):
         table.add_column(name, justify="left" if name in ("layer", "plan") else "right")
     for row in rows:
-        training, auto = row["training"], row["training"]["auto"]
         table.add_row(
-            row["layer"], f"{training['conv']['seconds'] * 1e3:.1f}", row["plan"], f"{auto['ratio']:.2f}",
-            f"{auto['low']:.2f}-{auto['high']:.2f}", f"{row['auto_over_best']:.2f}", _ratio(training, "depth 3"),
-            _ratio(training, "b and C"), _ratio(training, "frozen"), _ratio(row["inference"], "merged"), _ratio(training, "fno"),
-            "" if row["memory_ratio"] is None else f"{row['memory_ratio']:.2f}",
+            row["layer"], row["plan"], f"{row['training']['conv']['seconds'] * 1e3:.1f}",
+            *(_ratio(row["training"], key) for key in training.values()), _ratio(row["inference"], "merged"),
+            f"{row['auto_over_best']:.2f}", "" if row["memory_ratio"] is None else f"{row['memory_ratio']:.2f}",
         )  # fmt: skip
     return table

@@ -7,7 +7,9 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
+from xdops.engine import kernels
 from xdops.engine.chains import ChainLayout
+from xdops.engine.fused import fused_columns
 from xdops.engine.geometry import Part
 from xdops.engine.merging import merge_stack
 from xdops.engine.planar import matmul, multiply, planar
@@ -34,6 +36,10 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
         small = matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP)
         if small and len(radices) == 1 and not few:
             alike.setdefault((matrix.depth, matrix.radices, is_half(matrix)), []).append(i)
+        elif compiled(matrix.n, matrix.depth) and kernels.can_run(
+            matrix.butterflies[0].values.dtype, matrix.butterflies[0].values.device.type
+        ):
+            made[i] = fused_columns(matrix, parts[i])
         else:
             made[i] = _dense(matrix, parts[i])
     for indices in alike.values():
@@ -41,6 +47,11 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
         for dense, i in zip(stack, indices, strict=True):
             made[i] = _cut(dense, parts[i])
     return [m for m in made if m is not None]
+
+
+def compiled(n: int, depth: int) -> bool:
+    """Whether a matrix of this size and depth is best made by kernels, if there are some: factor by factor, of unit vectors."""
+    return depth > 1 and n > TOGETHER_DEEP
 
 
 def is_half(matrix: KMatrix) -> bool:

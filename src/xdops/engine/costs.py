@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xdops.engine import kernels
-from xdops.engine.build import group_sizes
+from xdops.engine.build import compiled, group_sizes
 from xdops.engine.mixing import CHUNK
 from xdops.engine.rates import Rates
 from xdops.engine.transforms import FEW_COLUMNS
@@ -68,7 +68,7 @@ def fused_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]
             radices = work.radices[i] or prime_factors(n)
             step = 8.0 * columns * (domain * sum(radices) + (depth - 1) * n * sum(radices))
             flops += times * step
-            seconds += times * (step / rates.kernel + rates.traffic(4 * (domain + lengths[i]) * columns) + 12 * rates.call)
+            seconds += times * (rates.compiled(step, (domain + lengths[i]) * columns) + 12 * rates.call)
             most = max(most, 4 * domain * columns)
     return flops, seconds, most
 
@@ -95,7 +95,7 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
         made, used = (4, 3) if work.train else (1, 1)
         per_pair = 8.0 * work.points * (made * taps + used * work.batch)
         padded = (work.c_in + -work.c_in % 8) * (work.c_out + -work.c_out % 8)
-        return per_pair * work.c_in * work.c_out, per_pair * padded / rates.kernel + 20 * times * rates.call
+        return per_pair * work.c_in * work.c_out, rates.compiled(per_pair * padded) + 20 * times * rates.call
     products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * work.c_out * work.c_in * taps
     mixed = 2.0 * work.points * work.batch * work.c_out * taps
     calls = (8 + 4 * taps) * times * (1 + mixed // CHUNK)
@@ -113,5 +113,7 @@ def building(work: Workload, grouping: Grouping, rates: Rates) -> float:
 def dense_matrix(n: int, domain: int, depth: int, rates: Rates) -> float:
     """Seconds to merge a K-matrix of this depth into one dense matrix, n on one side and the domain's points on the other."""
     factors = len(prime_factors(n))
+    if compiled(n, depth) and kernels.installed():
+        return rates.compiled(8.0 * n * depth * n * sum(prime_factors(n)), 2.0 * n * domain) + 20 * rates.call
     merging = depth * factors * 6 * rates.call + rates.traffic(12 * n * (domain + (depth - 1) * n))
     return merging + (depth - 1) * rates.product(8.0 * n * n * domain, domain)

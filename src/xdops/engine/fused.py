@@ -12,7 +12,7 @@ from torch import Tensor
 
 from xdops.engine.geometry import Part
 from xdops.engine.kernels.applying import ButterflyShape, Side, joined_values, multiply, multiply_backward
-from xdops.engine.passes import Maybe
+from xdops.engine.passes import Maybe, compute
 from xdops.engine.planar import planar
 from xdops.engine.workspace import Workspace
 from xdops.matrices import KMatrix
@@ -130,6 +130,13 @@ class FusedColumns:
 
     def _units(self, like: Tensor) -> Tensor:
         return torch.eye(len(self.layout.part.columns), dtype=like.dtype)
+
+
+def fused_columns(matrix: KMatrix, part: Part) -> Tensor:
+    """The rows and columns of a K-matrix that are in use, (2, rows, columns), by kernels."""
+    whole, rows = Part(range(matrix.shape[0]), part.columns), part.rows
+    dense = compute(FusedColumns(FusedLayout.of(matrix, whole)), *(b.values for b in matrix.butterflies))
+    return dense if rows == whole.rows else dense[:, rows.start : rows.stop : rows.step].contiguous()
 
 
 def _present(tensors: Sequence[Maybe]) -> list[Tensor]:

@@ -6,20 +6,23 @@ depend on how long an earlier call took, so that runs repeat exactly.
 
 from functools import lru_cache
 
+from xdops.engine import kernels
 from xdops.engine.forms import FORMS
+from xdops.engine.machine import rates
 from xdops.engine.plan import Plan
-from xdops.engine.rates import Rates, rates
+from xdops.engine.rates import Rates
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
 
 
 def make_plan(work: Workload, name: str = "auto") -> Plan:
     """The plan called `name`, or the cheapest."""
-    return _make_plan(work, name, rates())
+    return _make_plan(work, name, rates(), kernels.installed())
 
 
 @lru_cache(maxsize=4096)
-def _make_plan(work: Workload, name: str, with_rates: Rates) -> Plan:
+def _make_plan(work: Workload, name: str, with_rates: Rates, with_kernels: bool) -> Plan:
+    """with_kernels is what forms ask for themselves: plans are kept for either answer."""
     if name != "auto":
         if name not in FORMS:
             raise XDError(f"plan {name!r}", f"'auto' or one of {', '.join(FORMS)}", "plan='auto'")

@@ -1,15 +1,11 @@
-"""How fast this machine is, as far as plans depend on it."""
+"""How fast a machine is, as far as plans depend on it."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-
-import torch
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one machine: large products and compiled kernels (flop/s), copies (byte/s), a call (s).
+    """Of one machine: large products (flop/s), copies (byte/s), a call (s), compiled kernels (flop/s, and byte/s in and out).
 
     Products of blocks of size `half` run at half rate.
     """
@@ -19,6 +15,7 @@ class Rates:
     call: float = 8e-6
     half: float = 20.0
     kernel: float = 6.0e10
+    kernel_memory: float = 2.5e9
 
     def product(self, flops: float, smallest: float) -> float:
         """Seconds for products whose smallest dimension is so large."""
@@ -28,45 +25,13 @@ class Rates:
         """Seconds for reading or writing so many numbers of four bytes."""
         return 4 * numbers / self.memory
 
+    def compiled(self, flops: float, numbers: float = 0.0) -> float:
+        """Seconds of a compiled kernel that takes so many numbers in and out."""
+        return flops / self.kernel + 4 * numbers / self.kernel_memory
 
-_rates = Rates()
-
-
-def rates() -> Rates:
-    """The rates in force."""
-    return _rates
-
-
-def set_rates(new: Rates) -> None:
-    """Plan with these rates from now on."""
-    global _rates
-    _rates = new
-
-
-def calibrate(seconds: float = 1.0) -> Rates:
-    """Measure this machine's rates, within about so many seconds, and plan with them from now on."""
-
-    def best(run: Callable[[], object]) -> float:
-        run()
-        fastest, until = float("inf"), time.perf_counter() + seconds / 4
-        while True:
-            start = time.perf_counter()
-            run()
-            end = time.perf_counter()
-            fastest = min(fastest, end - start)
-            if end > until:
-                return fastest
-
-    large = torch.randn(512, 512)
-    gemm = 2 * 512**3 / best(lambda: large @ large)
-    blocks, columns = torch.randn(32, 16, 16), torch.randn(32, 16, 1280)
-    out = torch.empty(32, 16, 1280)
-    batched = 2 * 32 * 16 * 16 * 1280 / best(lambda: torch.bmm(blocks, columns, out=out))
-    big = torch.randn(1 << 23)
-    other = torch.empty_like(big)
-    memory = 2 * 4 * big.numel() / best(lambda: other.copy_(big))
-    tiny = torch.randn(4)
-    call = best(lambda: tiny + tiny)
-    measured = replace(Rates(), gemm=gemm, memory=memory, call=4 * call, half=min(64.0, max(4.0, 16 * (gemm / batched - 1))))
-    set_rates(measured)
-    return measured
+    def __str__(self) -> str:
+        return (
+            f"products {self.gemm / 1e9:.3g} Gflop/s, half of it at blocks of {self.half:.3g}, memory "
+            f"{self.memory / 1e9:.3g} GB/s, kernels {self.kernel / 1e9:.3g} Gflop/s and {self.kernel_memory / 1e9:.3g} GB/s"
+            f", {self.call * 1e6:.3g} µs per call"
+        )

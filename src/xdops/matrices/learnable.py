@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -32,6 +33,11 @@ class LearnableKMatrix(nn.Module):
             (b.radices, b.increasing, isinstance(b, HalfButterfly)) for b in matrix.butterflies
         )
         self.values = nn.ParameterList(nn.Parameter(b.values.detach().clone(), requires_grad=trained) for b in matrix.butterflies)
+
+    def tensors(self) -> list[Tensor]:
+        """The values as they are now; an nn.ParameterList takes longer to go through than a small matrix to be multiplied."""
+        values: Any = self._modules["values"]
+        return [getattr(values, str(i)) for i in range(len(self.layout))]
 
     @property
     def matrix(self) -> KMatrix:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -74,7 +74,8 @@ class Architecture(nn.Module):
         return Kronecker([m.matrix for m in self._learnable(name)])
 
     def _learnable(self, name: str) -> list[LearnableKMatrix]:
-        return list(getattr(self, name))
+        matrices: Any = self._modules[name]  # past the lookups of nn.Module, which small layers would feel
+        return list(matrices._modules.values())
 
     @property
     def depth(self) -> tuple[int, int, int]:

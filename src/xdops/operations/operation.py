@@ -173,7 +173,7 @@ class XDOperation(Architecture):
 
     def operands(self) -> Operands:
         """The tensors as they are now, whoever put them there."""
-        values: list[Tensor] = [v for name in "KLM" for m in self._learnable(name) for v in m.values]
+        values: list[Tensor] = [v for name in "KLM" for m in self._learnable(name) for v in m.tensors()]
         return Operands(self.weight, self.b, self.C, values, self.weight_columns)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -71,10 +71,11 @@ class Start:
 
     def is_now(self, parameters: Iterable[Tensor]) -> bool:
         for i, p in enumerate(parameters):
-            if "meta" in (p.device.type, self.values[i].device.type):  # no values, nothing to compare
+            value = self.values[i]
+            if value.dtype != p.dtype or p.is_meta or value.is_meta:  # without values there is nothing to compare
                 return False
-            if self.values[i].device != p.device:
-                self.values[i] = self.values[i].to(p.device)
-            if self.values[i].dtype != p.dtype or not torch.equal(self.values[i], p):
+            if value.device != p.device:
+                value = self.values[i] = value.to(p.device)
+            if not torch.equal(value, p):
                 return False
         return True

@@ -13,6 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from xdops.convert import novelty
+from xdops.engine.machine import from_document, rates, set_rates
 from xdops.search.batches import Step, share, step_count, steps_of_epoch
 from xdops.search.checkpoint import Checkpoint
 from xdops.search.distributed import parallel, total, unsynchronised
@@ -75,7 +76,13 @@ class Loop:
         """The rest of the state."""
         optimizers = {name: pack_optimizer(name, o)[1] for name, o in self.parameters.optimizers.items()}
         extra = pack_network(self.network)[1]
-        return {"position": self.position.to_dict(), "best": self.position.best, "optimizers": optimizers, "extra": extra}
+        return {
+            "position": self.position.to_dict(),
+            "best": self.position.best,
+            "optimizers": optimizers,
+            "extra": extra,
+            "rates": vars(rates()),  # the plans, and so the sums, of what follows
+        }
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
@@ -83,6 +90,8 @@ class Loop:
         for name, optimizer in self.parameters.optimizers.items():
             load_optimizer(name, optimizer, checkpoint.tensors, checkpoint.facts["optimizers"][name])
         self.position = Position.from_dict(checkpoint.facts["position"])
+        if "rates" in checkpoint.facts:
+            set_rates(from_document(checkpoint.facts))
 
     # Training
 

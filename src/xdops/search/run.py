@@ -12,6 +12,7 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from xdops.convert import novelty
+from xdops.engine.machine import rates_restored
 from xdops.errors import XDError
 from xdops.search.batches import step_count
 from xdops.search.checkpoint import (
@@ -140,7 +141,7 @@ def _train_here(
 ) -> T:
     modes = {module: module.training for module in network.modules()}
     shown = (progress or suitable_progress()) if fabric.is_global_zero else Silent()
-    with reproducible(), stop_on_signals(announce=fabric.is_global_zero) as stop:
+    with reproducible(), rates_restored(), stop_on_signals(announce=fabric.is_global_zero) as stop:
         loop = Loop(fabric, network, problem, settings)
         run = _Run(loop, out, identify(network, problem, settings, describe), shown)
         try:

@@ -5,16 +5,35 @@ lies behind it is imported, and compiled, when it is first used. That takes some
 disk.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
 import torch
 
+_left_out = False
+
+
+def installed() -> bool:
+    """Whether numba is there, and not left out."""
+    return not _left_out and _found()
+
 
 @cache
-def installed() -> bool:
-    """Whether numba is there."""
+def _found() -> bool:
     return find_spec("numba") is not None
+
+
+@contextmanager
+def left_out() -> Iterator[None]:
+    """Within this block everything is as without numba."""
+    global _left_out
+    before, _left_out = _left_out, True
+    try:
+        yield
+    finally:
+        _left_out = before
 
 
 def can_run(dtype: torch.dtype, device: str) -> bool:

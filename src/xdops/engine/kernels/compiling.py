@@ -1,11 +1,19 @@
-"""Compiling with numba, kept on disk."""
+"""Compiling with numba: once per machine, kept on disk, by one process while others wait for it."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from numba import jit, njit
+from numba.core import event
+
+from xdops.errors import XDError
+from xdops.storage.cache import cache_folder
+from xdops.storage.files import make_folder
+from xdops.storage.lock import lock_file
 
 #: Nothing but kernels calls the parts of kernels.
 _NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -16,12 +24,59 @@ def inlined(function: Callable[..., Any]) -> Any:
     return jit(nopython=True, error_model="numpy", **_NO_WRAPPERS)(function)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any]) -> "Kernel":
     """Runs while other threads do. Compiled once per machine, or once per process where no folder can be written."""
     try:
-        return njit(nogil=True, error_model="numpy", cache=True)(function)
+        return Kernel(njit(nogil=True, error_model="numpy", cache=True)(function))
     except RuntimeError:  # numba found no place for its files
-        return njit(nogil=True, error_model="numpy")(function)
+        return Kernel(njit(nogil=True, error_model="numpy")(function))
+
+
+class Kernel:
+    """A function whose first call for a dtype, that of its first array, compiles it or finds it compiled."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.compiled: set[Any] = set()
+
+    def __call__(self, *args: Any) -> Any:
+        dtype = args[0].dtype
+        if dtype in self.compiled:
+            return self.function(*args)
+        with _one_process(), event.install_listener("numba:compile", _teller):
+            result = self.function(*args)
+        self.compiled.add(dtype)
+        return result
+
+
+@contextmanager
+def _one_process() -> Iterator[None]:
+    """Others that want to compile wait, and find it done; where there is no place for a lock, everyone compiles for itself."""
+    with ExitStack() as held:
+        try:
+            make_folder(cache_folder())
+            held.enter_context(lock_file(cache_folder() / "kernels", wait=True))
+        except XDError:
+            pass
+        yield
+
+
+class _Teller(event.Listener):
+    """Says so when something is really compiled, in one line."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.told:
+            print("compiling kernels (once)", file=sys.stderr, flush=True)
+        self.told = True
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+_teller = _Teller()
 
 
 def sources() -> str:

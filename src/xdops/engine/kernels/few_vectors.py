@@ -8,7 +8,7 @@ from xdops.engine.kernels.compiling import kernel
 
 
 @kernel
-def through(stages, values, x, seen):  # type: ignore[no-untyped-def]
+def through(values, stages, x, seen):  # type: ignore[no-untyped-def]
     """x (count, n) becomes its product; seen (stages, count, n) keeps what each stage was given."""
     count, n = x.shape
     for q in range(stages.shape[0]):
@@ -28,7 +28,7 @@ def through(stages, values, x, seen):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def back(stages, values, seen, g, given, gradient):  # type: ignore[no-untyped-def]
+def back(values, stages, seen, g, given, gradient):  # type: ignore[no-untyped-def]
     """g (count, n), the gradient of the products, becomes that of the vectors; those of the values are added to `gradient`."""
     count, n = g.shape
     for q in range(stages.shape[0] - 1, -1, -1):

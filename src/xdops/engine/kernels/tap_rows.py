@@ -44,10 +44,10 @@ class _TapRows:
         k, columns = numbers.new_zeros(1, n), torch.eye(self.taps, n, dtype=numbers.dtype)
         k[0, self.row] = 1
         seen = [numbers.new_empty(len(s), count, n) for s, count in zip(stages, (1, self.taps, self.taps), strict=True)]
-        through(stages[0].numpy(), numbers.numpy(), k.numpy(), seen[0].numpy())
-        through(stages[1].numpy(), numbers.numpy(), columns.numpy(), seen[1].numpy())
+        through(numbers.numpy(), stages[0].numpy(), k.numpy(), seen[0].numpy())
+        through(numbers.numpy(), stages[1].numpy(), columns.numpy(), seen[1].numpy())
         rows = k * columns
-        through(stages[2].numpy(), numbers.numpy(), rows.numpy(), seen[2].numpy())
+        through(numbers.numpy(), stages[2].numpy(), rows.numpy(), seen[2].numpy())
         return torch.view_as_real(rows), [k, columns, *seen] if keep else []
 
     def backward(self, g: Tensor, tensors: Sequence[Maybe], kept: Sequence[Tensor], needs: Sequence[bool]) -> list[Maybe]:
@@ -58,7 +58,7 @@ class _TapRows:
         slopes = torch.view_as_complex(g.contiguous()).resolve_conj().clone()
 
         def through_back(i: int, slope: Tensor) -> None:
-            back(stages[i].numpy(), numbers.numpy(), seen[i].numpy(), slope.numpy(), scratch.numpy(), found.numpy())
+            back(numbers.numpy(), stages[i].numpy(), seen[i].numpy(), slope.numpy(), scratch.numpy(), found.numpy())
 
         through_back(2, slopes)
         through_back(1, (slopes * k.conj()).resolve_conj())

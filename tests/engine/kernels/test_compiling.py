@@ -1,0 +1,44 @@
+"""Kernels are compiled by one process while others wait, and a line says so."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("numba")
+
+SCRIPT = """
+import numpy as np
+from xdops.engine.kernels.compiling import kernel
+
+@kernel
+def doubled(x):
+    total = x[0] * 0
+    for value in x:
+        total += 2 * value
+    return total
+
+print(doubled(np.arange(4.0)), doubled(np.arange(4.0)))
+"""
+
+
+def test_of_two_processes_one_compiles_and_says_so_in_one_line(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = os.environ | {"XDOPS_CACHE": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    processes = [
+        subprocess.Popen([sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate() for process in processes]
+    assert [out for out, _ in outputs] == ["12.0 12.0\n"] * 2
+    assert sorted(errors for _, errors in outputs) == ["", "compiling kernels (once)\n"]
+
+
+def test_without_a_place_for_a_lock_everyone_compiles_for_itself(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = os.environ | {"XDOPS_CACHE": os.devnull, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("12.0 12.0\n", "compiling kernels (once)\n")
