@@ -12,7 +12,7 @@ from toy_networks import CASES, network, run, train_step
 
 from xdops import XDConfig, XDError, XDOperation, arch_parameters, novelty, revert_, weight_parameters
 from xdops.operations.catalogue.fourier import SpectralConv
-from xdops.spaces import OPERATIONS, SPACES, DartsEdge, SpaceSettings, apply, darts_
+from xdops.spaces import OPERATIONS, SPACES, DartsEdge, SpaceSettings, apply, darts_, discretize_
 
 #: Networks in which every layer is an operation of the set, or none can be an edge.
 EXACT = [name for name in CASES if name not in ("batch norm, dropout and pools", "average pools 1d and 3d", "containers")]
@@ -173,6 +173,20 @@ def test_causal_edges_never_see_the_future():
     later[..., 9:] += 1
     assert torch.equal(model(x)[..., :9], model(later)[..., :9])
     assert not torch.allclose(model(x)[..., 9], model(later)[..., 9])
+
+
+def test_rounding_keeps_the_strongest_operation_of_every_edge_alone_and_for_good():
+    model, x = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv1d(3, 2, 3, padding=1)), torch.randn(2, 2, 9)
+    darts_(model, x)
+    edges = [m for m in model.modules() if isinstance(m, DartsEdge)]
+    with torch.no_grad():
+        edges[0].logits[OPERATIONS.index("dil_conv_5")] = 9.0
+    expected = edges[1].operation("conv_3", edges[0].operation("dil_conv_5", x).relu())
+    assert discretize_(model) == {"0": "dil_conv_5", "2": "conv_3"}
+    torch.testing.assert_close(model(x), expected)
+    assert not any(p.requires_grad for p in arch_parameters(model))
+    with pytest.raises(XDError, match="without mixtures"):
+        discretize_(nn.Sequential(nn.Conv1d(2, 3, 3)))
 
 
 def test_a_shortcut_between_unlike_shapes_is_an_identity():

@@ -33,7 +33,7 @@ class Reproduce:
     examples:
       xdops reproduce --list                              every table and figure of the paper, and what is done here
       xdops reproduce burgers                             all rows and seeds that are not finished yet, then table, plots and page
-      xdops reproduce burgers --scale paper               with every setting of the paper
+      xdops reproduce burgers --scale paper               with the paper's settings
       xdops reproduce burgers --rows cnn-xd "*-256"       only rows with these words in their name, or that match a glob
       xdops reproduce --render                            docs/results.md and its figures again, from results/ alone
     """
@@ -41,7 +41,7 @@ class Reproduce:
     table: Annotated[MaybeText, tyro.conf.Positional, tyro.conf.arg(metavar="TABLE")] = None
     """Which one; --list names them."""
     scale: Scale = "laptop"
-    """laptop: the same code, smaller, for two cores; paper: every setting as in the paper."""
+    """laptop: the same code, smaller, for two cores; paper: the paper's settings, but for what the table's note names."""
     rows: tuple[str, ...] = ()
     """Run only rows whose name holds one of these, e.g. cnn-xd or resolution-256, or matches it as a glob."""
     seeds: tuple[int, ...] = ()

@@ -9,12 +9,12 @@ from xdops.convert import ConversionReport, XDConfig, convert_
 from xdops.convert.replace import FilterFn
 from xdops.convert.uses import ExampleInput
 from xdops.errors import XDError
-from xdops.spaces.darts import darts_
+from xdops.spaces.darts import darts_, discretize_
 from xdops.spaces.edge import OPERATIONS, DartsEdge
 from xdops.spaces.exporting import export
 from xdops.spaces.saving import load, save
 
-__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_", "export", "load", "save"]
+__all__ = ["OPERATIONS", "SPACES", "DartsEdge", "SpaceSettings", "apply", "darts_", "discretize_", "export", "load", "save"]
 
 
 @dataclass(frozen=True)

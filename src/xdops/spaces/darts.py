@@ -43,6 +43,23 @@ def darts_(
     return replace_(model, example_input, config, filter_fn, space)
 
 
+@torch.no_grad()
+def discretize_(model: nn.Module) -> dict[str, str]:
+    """Keep the strongest operation of every mixture, alone and for good, in place; returns which, by layer.
+
+    This rounds the relaxed space to a network of the discrete one. The weights stay as they are: train them again, or not.
+    """
+    chosen = {}
+    for name, edge in model.named_modules():
+        if isinstance(edge, DartsEdge):
+            chosen[name] = OPERATIONS[int(edge.logits.argmax())]
+            edge.logits.copy_(start_logits(mixture(chosen[name], 0.0)))
+            edge.logits.requires_grad_(False)
+    if not chosen:
+        raise XDError("a model without mixtures of the DARTS operations", "one that darts_ has relaxed", "darts_(model, example)")
+    return chosen
+
+
 def settings(config: XDConfig, perturb: float) -> dict[str, Any]:
     return {"space": "DARTS", "perturb": perturb, "causal": config.causal, "seed": config.seed}
 
