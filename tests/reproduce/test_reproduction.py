@@ -164,6 +164,12 @@ def test_results_hold_every_row_with_its_seeds_beside_the_papers_figure(whole: P
     assert found["machines"][0]["torch"] == torch.__version__
 
 
+def test_two_runs_at_a_time_give_the_same_results(whole: Path, monkeypatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # as without Ray
+    assert reproduce("mini", "-q", "--workers", 2, "--cpus-per-run", torch.get_num_threads()) == 0
+    assert timeless(results()) == timeless(whole_results(whole))
+
+
 def test_the_value_of_a_row_is_the_test_metric_of_the_epoch_it_reports(whole: Path) -> None:
     [run] = (whole / "runs/reproduce/mini-laptop").glob("cnn-xd-resolution-12-*/seed1/result.json")
     assert whole_results(whole)["rows"][3]["values"][1] == json.loads(run.read_text())["test_at_last"]

@@ -36,11 +36,11 @@ SETTINGS = SearchSettings(
 STEADY = OptimizerSettings("sgd", 1e-2, 0.9)
 
 
-def make_network(dropout: float = 0.2, searched: bool = True, seed: int = 0) -> nn.Sequential:
-    """Two convolutions on signals of length 12; with `searched`, XD-operations that start as them."""
+def make_network(dropout: float = 0.2, searched: bool = True, seed: int = 0, normed: bool = False) -> nn.Sequential:
+    """Two convolutions on signals of length 12; with `searched`, XD-operations that start as them; `normed`: with batch norm."""
     torch.manual_seed(seed)
     network = nn.Sequential(
-        nn.Conv1d(1, 4, 3, padding=1), nn.ReLU(), nn.Dropout(dropout),
+        nn.Conv1d(1, 4, 3, padding=1), *[nn.BatchNorm1d(4)] * normed, nn.ReLU(), nn.Dropout(dropout),
         nn.Conv1d(4, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3),
     )  # fmt: skip
     if searched:
@@ -154,7 +154,8 @@ def main() -> None:
     settings, problem = SUMMED if "summed" in sys.argv else (SETTINGS, make_problem())
     if "SEARCH_SIGNALS" in os.environ:
         signals._SAME_WISH = 0.0  # as many wishes as signals, however quickly they follow
-    network = make_network(dropout=0.0 if "summed" in sys.argv else 0.2)
+    network = make_network(dropout=0.0 if "summed" in sys.argv else 0.2, normed="normed" in sys.argv)
+    settings = dataclasses.replace(settings, sync_batchnorm="normed" in sys.argv)
     search(network, problem, settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Held())
 
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "predict": Command("xdops.cli.predict", "Predict", "predictions of a network that a search has found"),
     "export": Command("xdops.cli.export", "Export", "a network that a search has found, as ONNX or torch's exported program"),
     "reproduce": Command("xdops.cli.reproduce", "Reproduce", "the paper's tables and figures, beside the paper's numbers"),
+    "plan": Command("xdops.cli.plan", "Plan", "what a table of the paper would take, from a few measured steps"),
     "data": Command("xdops.cli.data", "Data", "data of Burgers' equation, Darcy flow and Navier-Stokes, from real solvers"),
     "bench": Command("xdops.cli.bench", "Bench", "what an XD-operation costs against the convolution it replaces"),
     "ops": Command("xdops.cli.ops", "Ops", "all named operations, checked against independent implementations"),

@@ -9,7 +9,8 @@ import tyro
 from rich.console import Console
 
 from xdops.cli import terminal
-from xdops.cli.search import Flag, MaybePath, MaybeText
+from xdops.cli.search import Flag, MaybeInt, MaybePath, MaybeText
+from xdops.cli.workers import WorkerOptions, check_path, open_workers
 from xdops.errors import XDError
 from xdops.report.paper_state import state_table
 from xdops.report.pictures import PICTURES
@@ -34,6 +35,7 @@ class Reproduce:
       xdops reproduce --list                              every table and figure of the paper, and what is done here
       xdops reproduce burgers                             all rows and seeds that are not finished yet, then table, plots and page
       xdops reproduce burgers --scale paper               with the paper's settings
+      xdops reproduce burgers --workers 4                 four runs at a time; --ray auto: as many as a Ray cluster has room for
       xdops reproduce burgers --rows cnn-xd "*-256"       only rows with these words in their name, or that match a glob
       xdops reproduce --render                            docs/results.md and its figures again, from results/ alone
     """
@@ -54,6 +56,14 @@ class Reproduce:
     """Where results.md and figures/ are written."""
     data_dir: MaybePath = None
     """Where the data are, or are to be made."""
+    workers: int = 1
+    """Runs at a time on this machine: by Ray where it is installed (pip install 'xdops[ray]'), else in plain processes."""
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
+    """HOST:PORT of the head of a Ray cluster, or auto: as many runs at a time as it has room for. All machines must see --out."""
+    cpus_per_run: MaybeInt = None
+    """Threads of each run. Default: the cores divided by --workers; 1 on a cluster."""
+    gpus_per_run: int = 0
+    """GPUs that each run is given, with --workers or --ray."""
     list: Flag = False
     """List the tables and figures, and run nothing."""
     render: Flag = False
@@ -70,7 +80,9 @@ class Reproduce:
             return self.write_page(console)
         if self.table is None:
             raise XDError("no table", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
-        reproduction = self.reproduction(self.table)
+        check_path(self.out)
+        options = WorkerOptions(self.workers, self.ray, self.cpus_per_run, self.gpus_per_run)
+        reproduction = self.reproduction(self.table, self.out if options.in_turn else self.out.absolute())
         check_seeds(self.seeds)
         check_page(self.docs)
 
@@ -81,7 +93,11 @@ class Reproduce:
             return Silent() if self.quiet else None
 
         try:
-            found = reproduction.run(tell, progress)
+            if options.in_turn:
+                found = reproduction.run(tell, progress)
+            else:
+                with open_workers(options, reproduction.out, lambda job: progress(), None if self.quiet else console) as workers:
+                    found = reproduction.run_on(workers, tell)
         except (Interrupted, KeyboardInterrupt):
             tell("Stopped; everything is saved. Run the same command again to continue.")
             return Interrupted.exit_code
@@ -96,10 +112,10 @@ class Reproduce:
         console.print(f"Page: {page}", soft_wrap=True)
         return 0
 
-    def reproduction(self, name: str) -> Reproduction:
+    def reproduction(self, name: str, out: Path) -> Reproduction:
         context = Context(self.scale, self.data_dir)
         command = shlex.join(["xdops", "reproduce", name, "--scale", self.scale])
-        return Reproduction(find_table(name), context, self.out, self.results, command, self.rows, self.seeds)
+        return Reproduction(find_table(name), context, out, self.results, command, self.rows, self.seeds)
 
 
 def check_seeds(seeds: tuple[int, ...]) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from xdops.backbones.request import Kind
 from xdops.cli import terminal
+from xdops.cli.workers import WorkerOptions, check_path, open_workers
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
 from xdops.errors import XDError
@@ -25,7 +26,7 @@ from xdops.report.search_report import write_report
 from xdops.report.table import comparison_table, terminal_table, tuning_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.settings import Accelerator, Precision
-from xdops.workers import InTurn, Job
+from xdops.workers import Job
 
 DEFAULT_DATA = "permuted-digits"
 
@@ -130,6 +131,16 @@ class Search:
     """Where to compute."""
     processes: int = 1
     """Data-parallel processes on this machine, one device each."""
+    sync_batchnorm: Flag = False
+    """Batch norm over the examples of all processes, instead of each process's own; with --processes, or under torchrun."""
+    workers: int = 1
+    """Runs at a time on this machine: by Ray where it is installed (pip install 'xdops[ray]'), else in plain processes."""
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
+    """HOST:PORT of the head of a Ray cluster, or auto: as many runs at a time as it has room for. All machines must see --out."""
+    cpus_per_run: MaybeInt = None
+    """Threads of each run. Default: the cores divided by --workers; 1 on a cluster."""
+    gpus_per_run: int = 0
+    """GPUs that each run is given, with --workers or --ray."""
     however_long: Flag = False
     """Begin even if it will take more than a day."""
     quiet: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(aliases=["-q"])] = False
@@ -137,10 +148,12 @@ class Search:
 
     def run(self) -> int:
         console = terminal.console(quiet=not first_process())
+        check_path(self.out or Path())
         task, recipe = find_task(
             self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed, self.crop)
         )
         experiment = self.experiment(task, recipe)
+        options = WorkerOptions(self.workers, self.ray, self.cpus_per_run, self.gpus_per_run)
         console.print(task.name, style="bold", soft_wrap=True)
         for note in task.notes:
             console.print(f"  {note}", soft_wrap=True)
@@ -154,7 +167,8 @@ class Search:
             return Silent() if self.quiet else None
 
         try:
-            experiment.run(self.resume, InTurn(progress), self.however_long)
+            with open_workers(options, experiment.out, progress, None if self.quiet else console) as workers:
+                experiment.run(self.resume, workers, self.however_long)
             if first_process():
                 self.report(console, experiment)
         except (Interrupted, KeyboardInterrupt):  # the latter between two runs, or in the report
@@ -185,6 +199,7 @@ class Search:
             precision=self.precision,
             accelerator=self.accelerator,
             processes=self.processes,
+            sync_batchnorm=self.sync_batchnorm,
         )
         return Experiment(
             task,
@@ -193,10 +208,15 @@ class Search:
             given(self.seeds, recipe.seeds),
             search,
             given(self.backbone_lr, given(self.lr, recipe.backbone_lr or recipe.lr)),
-            self.out or default_out(self.data),
+            self.folder(),
             self.command(),
             self.tuning(),
         )
+
+    def folder(self) -> Path:
+        """Absolute if workers are to find it, who may be elsewhere."""
+        out = self.out or default_out(self.data)
+        return out.absolute() if self.workers > 1 or self.ray is not None else out
 
     def tuning(self) -> Tuning | None:
         """What is tried, if anything; what is tuned cannot be given as well."""

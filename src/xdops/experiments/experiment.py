@@ -15,7 +15,7 @@ from xdops.experiments.folder import SETTINGS, check_folder, read_settings, run_
 from xdops.experiments.network import NetworkSettings
 from xdops.experiments.ranges import matter, with_values
 from xdops.experiments.trial import check_training
-from xdops.experiments.tuning import Trial, Tuned, Tuning, best_record, choose, halve
+from xdops.experiments.tuning import ETA, Trial, Tuned, Tuning, best_record, choose, halve
 from xdops.measuring.duration import check_duration
 from xdops.search import Diverged, Progress, SearchResult, SearchSettings, search, train_until
 from xdops.search.distributed import check_machine, under_torchrun
@@ -25,6 +25,8 @@ from xdops.storage.documents import digest
 from xdops.storage.files import check_room, make_folder
 from xdops.storage.lock import lock
 from xdops.workers import Job, Workers
+from xdops.workers.asha import race
+from xdops.workers.on_ray import OnRay
 
 #: Floats that a run keeps per parameter: two generations of weights and two Adam moments each, and the best weights.
 COPIES = 2 * 3 + 2
@@ -150,15 +152,29 @@ class Experiment:
         left = [space for space in self.spaces if not tuning_path(self.out, space).exists()]
         tuned = {s: Tuned.read(tuning_path(self.out, s), experiment) for s in self.spaces if s not in left}
 
-        def advance(trials: Sequence[tuple[str, int]], epochs: int) -> list[Trial]:
-            return workers.run(self, [self._trial_job(space, number, epochs) for space, number in trials])
-
-        for space, trials in halve(left, self.tuning, self.search.epochs, metric, advance).items():
+        for space, trials in self._race(left, self.tuning, workers).items():
             tuned[space] = choose(space, trials, metric)
             if first_process():
                 make_folder(tuning_path(self.out, space).parent)
                 tuned[space].write(tuning_path(self.out, space), experiment)
         return tuned
+
+    def _race(self, spaces: Sequence[str], tuning: Tuning, workers: Workers) -> dict[str, list[Trial]]:
+        """All trials by space, as far as each came. Ray has a scheduler of its own."""
+        epochs, metric = self.search.epochs, self.task.problem.metric
+        if not isinstance(workers, OnRay):
+
+            def advance(trials: Sequence[tuple[str, int]], end: int) -> list[Trial]:
+                return workers.run(self, [self._trial_job(space, number, end) for space, number in trials])
+
+            return halve(spaces, tuning, epochs, metric, advance)
+        found = {}
+        for space in spaces:
+            jobs = [self._trial_job(space, number, epochs) for number in range(tuning.trials)]
+            scratch = trial_folder(self.out, space, 0).with_name(f"{space}-ray")
+            reached = race(workers, self, jobs, tuning.rungs(epochs)[0][1], ETA, metric.higher_is_better, scratch)
+            found[space] = workers.run(self, [self._trial_job(space, number, end) for number, end in enumerate(reached)])
+        return found
 
     def _trial_job(self, space: str, number: int, epochs: int) -> Job:
         folder = trial_folder(self.out, space, number)

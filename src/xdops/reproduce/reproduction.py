@@ -33,11 +33,12 @@ from xdops.reproduce.runs import (
 )
 from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, slug
 from xdops.reproduce.tuning import parts_of, settle, to_run
-from xdops.search import Diverged, Progress, search
+from xdops.search import Diverged, Progress, Silent, search
 from xdops.search.distributed import under_torchrun
 from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
 from xdops.storage.files import check_room, make_folder
 from xdops.storage.lock import Held, lock
+from xdops.workers import Job, Workers
 
 ROW = "row.json"
 Report = Callable[[str], None]
@@ -66,12 +67,45 @@ class Reproduction:
             raise XDError(
                 "reproduce under torchrun", "one process that starts the others by itself", "the command without torchrun"
             )
-        rows = self.rows()
-        chosen = select(rows, self.patterns)
-        self._claim(chosen, tell)
+        rows, chosen = self._begin(tell)
         while any(self._pass(rows, self._left(chosen), tell, progress)):
             pass  # all candidates are trained: next come the other seeds of the chosen ones
         return self.collect(rows)
+
+    def run_on(self, workers: Workers, tell: Report) -> dict[str, Any]:
+        """The same with several runs at a time; what is measured is still measured here, one after the other, in the end."""
+        rows, chosen = self._begin(tell)
+        made = [True]
+        while any(made):
+            searches = [(row, seed) for row, seed in self._left(chosen) if isinstance(row, SearchRow)]
+            made = workers.run(self, [self._job(row, seed) for row, seed in searches])
+            self.collect(rows)
+        self._pass(rows, self._left(chosen), tell, Silent)
+        return self.collect(rows)
+
+    def _job(self, row: SearchRow, seed: int) -> Job:
+        epochs = int(row.settings.get("search", {}).get("epochs", 1))
+        return Job(f"{row.label}, seed {seed}", self._folder(row, seed), epochs, Reproduction.run_alone, (row.folder, seed))
+
+    def run_alone(self, name: str, seed: int, progress: Progress | None) -> bool:
+        """In a worker: the run of the row whose folder has this name. Whether it was made here, and not by another process."""
+        row = next(part for row in self.rows() for part in parts_of(row) if part.folder == name)
+        folder = self._folder(row, seed)
+        try:
+            with lock(folder):
+                if is_finished(folder):
+                    return False
+                self._run_one(row, seed, folder, lambda: progress, tell=lambda line: None)
+        except Held:
+            return False
+        return True
+
+    def _begin(self, tell: Report) -> tuple[list[Row], list[Row]]:
+        """All rows, and those that are to be run, whose folders are there now."""
+        rows = self.rows()
+        chosen = select(rows, self.patterns)
+        self._claim(chosen, tell)
+        return rows, chosen
 
     def _left(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
         """What can be run now and is not finished."""

@@ -34,6 +34,14 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Sketch:
+    """A run on a few random examples of the right shape, for its cost. examples: how many the real one trains on."""
+
+    prepared: Prepared
+    examples: int
+
+
+@dataclass(frozen=True)
 class Judged:
     """More about a finished run. values: by metric; examples: the table's metric on each test example, by the example's name."""
 
@@ -81,12 +89,14 @@ class Row:
 class SearchRow(Row):
     """A search per seed. report: the test metric after the last epoch (nothing is selected) or at the best validation epoch, or how
     far the operations are from where they started after the last epoch. judge(folder of the run, seed): more about what was
-    trained, asked for once when a run is finished; its values come in addition, or in the place of the reported one.
+    trained, asked for once when a run is finished; its values come in addition, or in the place of the reported one. sketch: what
+    `xdops plan` measures where the data of the row are not there, and would take long to make.
     """
 
     prepare: Callable[[int], Prepared]
     report: Literal["last", "best", "novelty"]
     judge: Callable[[Path, int], Judged] | None = None
+    sketch: Callable[[], Sketch] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from xdops.convert import novelty
 from xdops.engine.machine import from_document, rates, set_rates
 from xdops.search.batches import Step, share, step_count, steps_of_epoch
+from xdops.search.batchnorm import synchronise_
 from xdops.search.checkpoint import Checkpoint
 from xdops.search.distributed import parallel, total, unsynchronised
 from xdops.search.evaluate import evaluate, on_device, predict
@@ -57,6 +58,8 @@ class Loop:
 
     def __init__(self, fabric: Fabric, network: nn.Module, problem: Problem, settings: SearchSettings) -> None:
         self.fabric, self.problem, self.settings = fabric, problem, settings
+        if settings.sync_batchnorm and fabric.world_size > 1:
+            synchronise_(network)
         self.network = fabric.strategy.precision.convert_module(network)
         fabric.strategy.module_to_device(self.network)
         self.parameters = Parameters(self.network, settings)

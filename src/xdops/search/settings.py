@@ -86,7 +86,7 @@ class SearchSettings:
     gradient norm, of the weights and of the architecture each by itself, so that the backbone's own recipe stays what it was;
     without clip_architecture of the weights alone.
     processes: data-parallel processes on this machine (one device each), or 1 and those of `torchrun`; batch norm then sees each
-    process's own share, as usual in torch.
+    process's own share, as usual in torch, unless sync_batchnorm makes it that of all.
     """
 
     epochs: int = 20
@@ -104,6 +104,7 @@ class SearchSettings:
     accelerator: Accelerator = "auto"
     processes: int = 1
     eval_batch_size: int | None = None
+    sync_batchnorm: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulate", "processes"):
@@ -126,7 +127,8 @@ class SearchSettings:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data. What came later is left out while it is at its default: older runs stay the same runs."""
         data = _plain(dataclasses.asdict(self))
-        for part, name, default in ((data, "clip_architecture", True), (data["schedule"], "after", 0)):
+        later = ((data, "clip_architecture", True), (data, "sync_batchnorm", False), (data["schedule"], "after", 0))
+        for part, name, default in later:
             if part[name] == default:
                 del part[name]
         return data

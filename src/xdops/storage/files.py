@@ -111,7 +111,7 @@ def check_target(path: Path, needed: int = 4096) -> None:
 def check_room(folder: Path, needed: int) -> None:
     """Refuse a folder, which need not exist yet, that cannot be written to or has no room for `needed` bytes."""
     try:
-        existing = next(p for p in (folder, *folder.absolute().parents) if os.path.lexists(p))
+        existing = _existing(folder)
         if not existing.is_dir():
             raise XDError(f"{folder}, where {existing} is not a folder", "a folder, or the place for one", "another place")
         free = shutil.disk_usage(existing).free
@@ -130,6 +130,23 @@ def check_room(folder: Path, needed: int) -> None:
             _remove(probe)
     except OSError as error:
         raise disk_error(folder, needed, error) from error
+
+
+@contextmanager
+def probing(folder: Path) -> Iterator[Path]:
+    """A file in the folder, or in the next one above that exists, for others to look for; it is gone afterwards."""
+    probe = _existing(folder).absolute() / _temporary("probe")
+    try:
+        with open(probe, "xb"):
+            yield probe
+    except OSError as error:
+        raise disk_error(folder, 0, error) from error
+    finally:
+        _remove(probe)
+
+
+def _existing(folder: Path) -> Path:
+    return next(p for p in (folder, *folder.absolute().parents) if os.path.lexists(p))
 
 
 def _kind(path: Path) -> str | None:

@@ -65,6 +65,11 @@ def is_lock(path: Path) -> bool:
     return path.name in (LOCK, HOLDER)
 
 
+def is_held(folder: Path) -> bool:
+    """Whether somebody holds the folder, as far as its files tell: enough to show, not to rely on."""
+    return (folder / HOLDER).exists()
+
+
 @contextmanager
 def _held(path: Path, holder: Path, what: Path, wait: bool) -> Iterator[bool]:
     """Yields whether this is the outermost time that the process holds it."""

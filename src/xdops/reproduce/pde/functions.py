@@ -42,6 +42,21 @@ class Functions:
         return self.places.shape[1:]
 
 
+def random_functions(data: Settings, every: int, samples: int = 4) -> Functions:
+    """Noise on the grid that the data would have."""
+    generator = np.random.default_rng(0)
+    if isinstance(data, BurgersSettings):
+        a, u = generator.normal(size=(2, samples, data.size))
+        known, asked, places = _burgers(a, u, every)
+    elif isinstance(data, DarcySettings):
+        a, u = generator.normal(size=(2, samples, data.size, data.size))
+        known, asked, places = _darcy(a, u, every)
+    else:
+        frames = round(data.time / data.record_every)
+        known, asked, places = _navier_stokes(generator.normal(size=(samples, data.size, data.size, frames)), every)
+    return Functions(known, asked, known, asked, known, asked, places)
+
+
 def load_functions(
     data: Settings, train: int, test: int, every: int, data_dir: Path | None, progress: Progress | None = None, held_out: int = 0
 ) -> Functions:

@@ -17,6 +17,7 @@ from xdops.reproduce.pde import (
     build_network,
     load_functions,
     make_problem,
+    random_functions,
     request_of,
 )
 from xdops.reproduce.pde.functions import is_published
@@ -27,6 +28,7 @@ from xdops.reproduce.table import (
     Prepared,
     Row,
     SearchRow,
+    Sketch,
     Table,
     Value,
     chosen_among,
@@ -96,6 +98,15 @@ def prepare(preset: Preset, every: int, method: str, data_dir: Path | None, seed
     return Prepared(problem, network, preset.search(method), {"method": method, **preset.network()})
 
 
+def sketch(preset: Preset, every: int, method: str) -> Sketch:
+    """On random functions: solving the equations takes longer than knowing what training costs."""
+    functions = random_functions(preset.data, every)
+    network = build_network(method, request_of(functions), preset, seed=0)
+    return Sketch(
+        Prepared(make_problem(functions, preset.scaled), network, preset.search(method), {}), preset.train - preset.held_out
+    )
+
+
 def row(preset: Preset, method: str, setting: Mapping[str, Value], every: int, paper: float | None, data_dir: Path | None) -> Row:
     """Tuned, where the preset has several candidates."""
     return chosen_among(
@@ -108,6 +119,7 @@ def row(preset: Preset, method: str, setting: Mapping[str, Value], every: int, p
                 paper=paper,
                 prepare=partial(prepare, own, every, method, data_dir),
                 report="last",
+                sketch=partial(sketch, own, every, method),
             )
             for name, own in preset.candidates(method).items()
         }

@@ -1,0 +1,86 @@
+"""Who makes the runs: this process, several of them, or Ray."""
+
+import importlib.util
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from xdops.errors import XDError
+from xdops.search import Progress
+from xdops.search.distributed import under_torchrun
+from xdops.workers import InTurn, Job, Workers
+from xdops.workers.on_ray import ray_cluster, ray_on_this_machine
+from xdops.workers.processes import Processes
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """--workers, --ray, --cpus-per-run and --gpus-per-run, checked."""
+
+    workers: int
+    ray: str | None
+    cpus: int | None
+    gpus: int
+
+    def __post_init__(self) -> None:
+        cores = os.cpu_count() or 1
+        if not 1 <= self.workers <= 4 * cores:
+            raise XDError(f"--workers {self.workers}", f"from 1 to {4 * cores}, four per core here", f"--workers {cores}")
+        if self.cpus is not None and not 1 <= self.cpus <= 4096:
+            raise XDError(f"--cpus-per-run {self.cpus}", "at least 1", "--cpus-per-run 1")
+        if self.gpus < 0:
+            raise XDError(f"--gpus-per-run {self.gpus}", "0 or more", "--gpus-per-run 0")
+        here = torch.cuda.device_count()
+        if self.ray is None and self.gpus * self.workers > here:
+            given = f"--gpus-per-run {self.gpus} for {self.workers} at a time"
+            raise XDError(given, f"at most {here} GPUs, those of this machine", "--gpus-per-run 0")
+        if self.ray is not None and self.workers > 1:
+            raise XDError(
+                f"--workers {self.workers} with --ray", "one of them: a cluster runs as many as it has room for", "--ray alone"
+            )
+        if under_torchrun() and (self.ray is not None or self.workers > 1):
+            raise XDError("--workers or --ray under torchrun", "one of the two", "the command without torchrun")
+
+    @property
+    def in_turn(self) -> bool:
+        return self.ray is None and self.workers == 1
+
+    @property
+    def threads(self) -> int:
+        """Of each run: all cores, shared by those that run at a time."""
+        return self.cpus or (1 if self.ray is not None else max(1, (os.cpu_count() or 1) // self.workers))
+
+
+@contextmanager
+def open_workers(
+    options: WorkerOptions, out: Path, progress: Callable[[Job], Progress | None], console: Console | None
+) -> Iterator[Workers]:
+    """console: where several runs at a time are shown, None: nowhere; progress: how a single one is."""
+    if options.ray is not None:
+        with ray_cluster(options.ray, options.threads, options.gpus, out, console) as cluster:
+            yield cluster
+    elif options.in_turn:
+        if options.cpus is not None:
+            torch.set_num_threads(options.cpus)
+        yield InTurn(progress)
+    elif importlib.util.find_spec("ray") is not None:
+        with ray_on_this_machine(options.workers, options.threads, options.gpus, console) as ray_here:
+            yield ray_here
+    else:
+        yield Processes(options.workers, options.threads, options.gpus, console)
+
+
+def check_path(out: Path) -> None:
+    """Refuse addresses of object stores: runs are locked and their files renamed into place, which these cannot do."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
+        raise XDError(
+            f"--out {out}, an address",
+            "a path: runs are locked, and their files renamed into place, which object stores cannot do",
+            "a folder on a disk that all machines share, or a bucket that is mounted as one",
+        )

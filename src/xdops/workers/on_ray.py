@@ -1,0 +1,182 @@
+"""Jobs as tasks of Ray: on this machine, or on a cluster whose machines all see the runs' folder.
+
+A task whose worker or machine dies is started again by Ray, and its run resumes from its folder: at most an epoch is lost.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from xdops.errors import XDError
+from xdops.search import Interrupted, Silent
+from xdops.search.signals import stop_on_signals
+from xdops.storage.files import probing
+from xdops.workers.board import Board
+from xdops.workers.jobs import Job
+from xdops.workers.processes import RETRIES
+
+#: Seconds between two looks at how far the runs are, and for a machine to answer.
+_LOOK, _ANSWER = 0.5, 300.0
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """Tasks on the Ray that is connected, each with so many CPUs, which are its threads, and GPUs."""
+
+    cpus: int
+    gpus: int
+    console: Console | None = None
+
+    def run(self, shared: Any, jobs: Sequence[Job]) -> list[Any]:
+        import ray
+
+        task = ray.remote(_work).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=RETRIES)
+        sent = ray.put(shared)
+        tasks = {task.remote(job.call, sent, job.arguments, self.cpus): job for job in jobs}
+        order, left = list(tasks), dict(tasks)
+        with stop_on_signals(announce=True) as stop, Board(self.console, jobs) as board:
+            try:
+                while left:
+                    board.update(list(left.values()))
+                    for done in ray.wait(list(left), timeout=_LOOK)[0]:
+                        _result(done, left.pop(done))
+                    if stop.requested:
+                        raise KeyboardInterrupt
+                board.update([])
+            except BaseException:
+                cancel(list(left))
+                raise
+        return [ray.get(done) for done in order]
+
+
+def _work(call: Callable[..., Any], shared: Any, arguments: tuple[Any, ...], threads: int) -> Any:
+    """In the worker."""
+    torch.set_num_threads(threads)
+    return call(shared, *arguments, Silent())
+
+
+def _result(task: Any, job: Job) -> Any:
+    """What the task returned; or its own error, instead of Ray's about it."""
+    import ray
+
+    try:
+        return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, XDError | Interrupted) else error from error
+    except ray.exceptions.RayError as error:
+        raise XDError(
+            f"{job.name}, whose worker died {RETRIES + 1} times ({str(error).splitlines()[0]})",
+            "workers that live as long as a run",
+            "look for what killed them (memory is the usual cause), then --resume",
+        ) from error
+
+
+def cancel(tasks: Sequence[Any]) -> None:
+    """Ask the tasks to stop, as Ctrl-C would, and wait until they have saved."""
+    import ray
+
+    for task in tasks:
+        ray.cancel(task, force=False)
+    if tasks:
+        ray.wait(list(tasks), num_returns=len(tasks), timeout=_ANSWER)
+
+
+@contextmanager
+def ray_on_this_machine(workers: int, cpus: int, gpus: int, console: Console | None) -> Iterator[OnRay]:
+    """A Ray of our own, which ends with the block."""
+    with _connected(num_cpus=workers * cpus, num_gpus=workers * gpus, include_dashboard=False):
+        yield OnRay(cpus, gpus, console)
+
+
+@contextmanager
+def ray_cluster(address: str, cpus: int, gpus: int, out: Path, console: Console | None) -> Iterator[OnRay]:
+    """The Ray whose head is at this address, refused unless a run finds room on it and every machine sees `out`."""
+    check_address(address)
+    with _connected(address=address):
+        check_resources(cpus, gpus)
+        check_shared(out)
+        yield OnRay(cpus, gpus, console)
+
+
+@contextmanager
+def _connected(**options: Any) -> Iterator[None]:
+    ray = import_ray()
+    # Workers find what this process finds, the current folder included.
+    path = os.pathsep.join(dict.fromkeys([*(entry for entry in sys.path if entry), os.getcwd()]))
+    environment = {"env_vars": {"PYTHONPATH": path, "RAY_CHDIR_TO_TRIAL_DIR": "0"}}
+    try:
+        ray.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error", configure_logging=False)
+    except Exception as error:  # Ray has many: no connection, another version, no node on this machine
+        raise XDError(
+            f"--ray {options.get('address', 'on this machine')}, which does not answer ({str(error).strip().splitlines()[0]})",
+            "a Ray head that this machine has joined, of the same version",
+            "ray start --address=HEAD:6379 on this machine, then --ray auto",
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise XDError("--ray without Ray", "the extra that brings it", "pip install 'xdops[ray]'") from error
+    return ray
+
+
+def check_address(address: str) -> None:
+    """Refuse at once a head that nobody answers at: Ray itself would try for long."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise XDError(f"--ray {address}", "HOST:PORT of the head, or auto: the cluster that this machine has joined", "--ray auto")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise XDError(
+            f"--ray {address}, where nobody answers ({error})", "the address of a running Ray head", "ray status, or --ray auto"
+        ) from error
+
+
+def check_resources(cpus: int, gpus: int) -> None:
+    """Refuse runs that no machine of the cluster has room for: they would wait for ever."""
+    import ray
+
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(m.get("CPU", 0) >= cpus and m.get("GPU", 0) >= gpus for m in machines):
+        there = "; ".join(f"{m.get('CPU', 0):.0f} CPUs and {m.get('GPU', 0):.0f} GPUs" for m in machines)
+        raise XDError(f"runs of {cpus} CPUs and {gpus} GPUs", f"what one machine has: {there}", "--cpus-per-run 1 --gpus-per-run 0")
+
+
+def check_shared(out: Path) -> None:
+    """Refuse a folder that not every machine of the cluster sees: a probe file is looked for on each."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    look = ray.remote(_sees)
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+    with probing(out) as probe:
+        tasks = [look.options(num_cpus=0, scheduling_strategy=place).remote(str(probe)) for place in places]
+        ready, _ = ray.wait(tasks, num_returns=len(tasks), timeout=_ANSWER)
+        seen = [task in ready and ray.get(task) for task in tasks]
+    blind = [node["NodeManagerAddress"] for node, sees in zip(nodes, seen, strict=True) if not sees]
+    if blind:
+        raise XDError(
+            f"--out {out}, which {', '.join(blind)} does not see", "a folder that all machines share", "a path on NFS or the like"
+        )
+
+
+def _sees(path: str) -> bool:
+    return os.path.exists(path)

@@ -1,0 +1,96 @@
+"""On a real Ray: to the bit what one run after the other gives, whatever is killed."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mortals import write_mortal
+from search_data import signals
+from search_support import assert_same_run
+
+from xdops.cli.main import main
+from xdops.experiments.finished import Finished
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'xdops[ray]')")
+
+WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --depth 1 1 1 --cpus-per-run 1 -q")
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The head of a Ray with two workers."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # else the workers wait for whatever else the machine is busy with
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        yield cluster.address
+        cluster.shutdown()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mortal", raising=False)  # another test's
+    np.savez("data.npz", **signals())
+    return tmp_path
+
+
+def test_runs_of_which_one_has_its_worker_killed_equal_runs_in_turn(address: str, home: Path) -> None:
+    killed = write_mortal(home)
+    words = [*WORDS, "--backbone", "mortal:build", "--batch-size", "16"]
+    assert main([*words, "--ray", address, "--out", "together"]) == 0
+    assert killed.exists()
+    assert main([*words, "--out", "alone"]) == 0
+    for run in ("backbone-seed0", "xd-seed0"):
+        assert_same_run(Path("alone/runs") / run, Path("together/runs") / run)
+
+
+def test_trials_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_search(address: str, home: Path) -> None:
+    words = [*WORDS, "--backbone", "small", "--spaces", "backbone", "--trials", "4"]
+    assert main([*words, "--ray", address, "--out", "together"]) == 0
+    assert main([*words, "--out", "alone"]) == 0
+    together, alone = (Finished.open(Path(out)).tuned()["backbone"] for out in ("together", "alone"))
+    assert min(trial.epochs for trial in together.trials) < max(trial.epochs for trial in together.trials) == 4
+    for one, other in zip(together.trials, alone.trials, strict=True):
+        assert one.values == other.values
+        if one.epochs == other.epochs:
+            assert one.best is not None
+            assert other.best is not None
+            assert one.best.validation_loss == other.best.validation_loss
+    assert not list(Path("together/tuning").glob("*-ray"))
+
+
+def test_a_folder_that_one_machine_alone_sees_is_refused(address: str, home: Path, capsys) -> None:
+    Path("folder").mkdir()
+    folder = os.open("folder", os.O_RDONLY)
+    out = f"/proc/self/fd/{folder}/out"  # which means something in this process only
+    assert main([*WORDS, "--ray", address, "--out", out]) == 2
+    os.close(folder)
+    assert "does not see" in " ".join(capsys.readouterr().err.split())
+    assert list(Path("folder").iterdir()) == []
+
+
+def test_what_no_machine_has_room_for_is_refused(address: str, home: Path, capsys) -> None:
+    assert main([*WORDS, "--ray", address, "--gpus-per-run", "7", "--out", "out"]) == 2
+    assert "runs of 1 CPUs and 7 GPUs; expected what one machine has: 2 CPUs" in " ".join(capsys.readouterr().err.split())
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [("127.0.0.1:1", "where nobody answers"), ("nowhere", "HOST:PORT"), ("ray://x:1", "HOST:PORT")]
+)
+def test_a_wrong_address_of_the_head_is_refused_at_once(wrong: str, message: str, home: Path, capsys) -> None:
+    assert main([*WORDS, "--ray", wrong, "--out", "out"]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not Path("out").exists()
+
+
+def test_without_ray_the_extra_is_named(home: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main([*WORDS, "--ray", "auto", "--out", "out"]) == 2
+    assert "pip install 'xdops[ray]'" in " ".join(capsys.readouterr().err.split())
+    assert not Path("out").exists()

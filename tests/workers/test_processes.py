@@ -1,0 +1,79 @@
+"""Several runs at a time in processes: to the bit what one after the other gives, whatever is killed."""
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mortals import write_mortal
+from search_data import signals
+from search_support import assert_same_run
+
+from xdops.cli.main import main
+from xdops.errors import XDError
+from xdops.workers import Job
+from xdops.workers.processes import RETRIES, Processes
+
+WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --batch-size 16 --depth 1 1 1")
+RUNS = ("backbone-seed0", "xd-seed0")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "mortal", None)  # another test's
+    monkeypatch.delitem(sys.modules, "mortal")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # as without Ray
+    np.savez("data.npz", **signals())
+    return tmp_path
+
+
+def test_runs_in_processes_of_which_one_is_killed_equal_runs_in_turn(home: Path, capsys) -> None:
+    killed = write_mortal(home)
+    words = [*WORDS, "--backbone", "mortal:build", "--cpus-per-run", "1"]
+    assert main([*words, "--workers", "2", "--out", "together"]) == 0
+    assert killed.exists()
+    printed = capsys.readouterr().out
+    assert "epoch 4/4 done" in printed
+    assert "of 2 done" in printed
+    assert main([*words, "--out", "alone", "-q"]) == 0
+    for run in RUNS:
+        assert_same_run(Path("alone/runs") / run, Path("together/runs") / run)
+
+
+def call_signal(shared: object, number: int, progress: object) -> None:
+    os.kill(os.getpid(), number)
+
+
+def call_refuse(shared: object, what: str, progress: object) -> None:
+    raise XDError(what, "something else", "that")
+
+
+def job(call, *arguments: object) -> Job:
+    return Job("a job", Path("nowhere"), 1, call, arguments)
+
+
+def test_an_error_of_a_worker_is_the_error_of_the_whole() -> None:
+    with pytest.raises(XDError, match="given a mistake"):
+        Processes(2, 1).run(None, [job(call_refuse, "a mistake")])
+
+
+def test_a_job_that_always_dies_is_given_up() -> None:
+    with pytest.raises(XDError, match=f"died {RETRIES + 1} times.*memory"):
+        Processes(1, 1).run(None, [job(call_signal, signal.SIGKILL)])
+
+
+def test_zero_workers_more_gpus_than_there_are_and_addresses_are_refused(home: Path, capsys) -> None:
+    for more, message in (
+        (["--workers", "0"], "--workers 0; expected from 1"),
+        (["--gpus-per-run", "99"], "--gpus-per-run 99 for 1 at a time"),
+        (["--cpus-per-run", "0"], "--cpus-per-run 0"),
+        (["--workers", "2", "--ray", "auto"], "--workers 2 with --ray"),
+        (["--out", "s3://bucket/runs"], "an address; expected a path"),
+    ):
+        assert main([*WORDS, "--out", "out", *more]) == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert [p.name for p in home.iterdir()] == ["data.npz"]
