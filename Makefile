@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-portable lint types unit bench clean
+.PHONY: help demo test test-portable lint types unit package docs bench clean
 
 help:
 	@echo "make demo   show what xdops does, on this machine, now"
 	@echo "make test   lint, types and all tests"
 	@echo "make test-portable   the tests that train, as on other processors"
+	@echo "make package   wheel and sdist, installed into new environments and used"
+	@echo "make docs   the documentation with its gallery, in docs/_build/html"
 	@echo "make bench  time XD-operations against the convolutions they replace"
 
 $(READY): pyproject.toml constraints.txt
@@ -40,6 +42,12 @@ test-portable: $(READY)
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 $(BIN)/pytest -n 2 -m trains
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/pytest -n 2 -m trains
 	OMP_NUM_THREADS=2 $(BIN)/pytest -n 1 -m trains
+
+# Dependencies are those of this environment; what is tried is what a user gets from `pip install xdops`.
+package: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	OMP_NUM_THREADS=1 $(BIN)/python tests/support/try_package.py dist
 
 bench: $(READY)
 	$(BIN)/xdops bench layers

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from xdops.operations.catalogue import named
     from xdops.operations.catalogue.fourier import SpectralConv
     from xdops.operations.distances.measure import distance
+    from xdops.report.show import show
     from xdops.spaces import export, load, save
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "resize_",
     "revert_",
     "save",
+    "show",
     "unmerge_",
     "weight_parameters",
 ]
@@ -82,6 +84,7 @@ _HOMES = {
     "xdops.operations.catalogue": ("named",),
     "xdops.operations.catalogue.fourier": ("SpectralConv",),
     "xdops.operations.distances.measure": ("distance",),
+    "xdops.report.show": ("show",),
     "xdops.spaces": ("export", "load", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -12,7 +12,8 @@ from torch import nn
 
 from xdops.cli.main import main
 from xdops.operations import XDOperation
-from xdops.report.operators import dense_operations, input_sizes
+from xdops.operations.dense import dense_operations
+from xdops.report.operators import input_sizes
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """`xdops search`: train a backbone and the search spaces around it on the user's own data, and say whether it helped."""
 
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -25,6 +27,7 @@ from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
 from xdops.report.table import comparison_table, terminal_table, tuning_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
+from xdops.search.overall import OneOfMany, Overall
 from xdops.search.settings import Accelerator, Precision
 from xdops.workers import Job
 
@@ -161,13 +164,11 @@ class Search:
         if experiment.tuning is not None:
             console.print(f"  {plan(experiment)}", soft_wrap=True)
 
-        def progress(job: Job) -> Progress | None:
-            if not self.quiet:
-                console.print(job.name, style="bold")
-            return Silent() if self.quiet else None
-
         try:
-            with open_workers(options, experiment.out, progress, None if self.quiet else console) as workers:
+            with (
+                self.progress(console, experiment, options.in_turn) as progress,
+                open_workers(options, experiment.out, progress, None if self.quiet else console) as workers,
+            ):
                 experiment.run(self.resume, workers, self.however_long)
             if first_process():
                 self.report(console, experiment)
@@ -175,6 +176,22 @@ class Search:
             console.print(f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", soft_wrap=True)
             return Interrupted.exit_code
         return 0
+
+    @contextmanager
+    def progress(self, console: Console, experiment: Experiment, in_turn: bool) -> Iterator[Callable[[Job], Progress | None]]:
+        """How each job is shown: not at all, as part of one bar over all of them on a terminal, or in lines of its own. Jobs that are
+        made at a time, not in turn, have a board of their own."""
+        if self.quiet:
+            yield lambda job: Silent()
+        elif in_turn and console.is_terminal and first_process():
+            with Overall(dict.fromkeys(experiment.spaces, experiment.epochs_of_each()), console) as overall:
+                yield in_one_bar(overall)
+        else:
+
+            def named(job: Job) -> None:
+                console.print(job.name, style="bold")
+
+            yield named
 
     def report(self, console: Console, experiment: Experiment) -> None:
         outcome = write_report(Finished.open(experiment.out, self.backbone))
@@ -251,6 +268,19 @@ class Search:
                 if value is not True:
                     words += map(str, value if isinstance(value, tuple) else (value,))
         return shlex.join(words)
+
+
+def in_one_bar(overall: Overall) -> Callable[[Job], Progress]:
+    """A job's progress as part of the bar; when the next one begins, the one before is over."""
+    before: list[OneOfMany] = []
+
+    def progress(job: Job) -> Progress:
+        for finished in before:
+            finished.leave()
+        before[:] = [overall.run(job.name, job.name.partition(",")[0], job.epochs)]
+        return before[0]
+
+    return progress
 
 
 def plan(experiment: Experiment) -> str:

@@ -12,10 +12,11 @@ from xdops.convert import weights
 from xdops.convert.checks import check_example, check_model
 from xdops.convert.edges import origin_of, relative_distance, set_origin
 from xdops.convert.replace import swap
-from xdops.convert.report import by, html_table, table
+from xdops.convert.report import by
 from xdops.convert.uses import ExampleInput, Uses, arguments, record_uses, undisturbed
 from xdops.convert.xd import XDOrigin, warm_started
 from xdops.errors import XDError
+from xdops.measuring.tables import html_table, table
 from xdops.operations import XDOperation
 from xdops.operations.resampling import ResampledOperation
 

@@ -93,10 +93,8 @@ class Experiment:
             parameters += sum(p.numel() for p in network.parameters())
             settings = self.settings_of(space, self.search)
             seconds += check_training(network, self.task.problem, settings, self.network.backbone)
-        epochs, trials = self.search.epochs * self.seeds, 0
-        if self.tuning is not None:
-            epochs, trials = epochs + self.tuning.epochs(self.search.epochs), self.tuning.trials
-        check_duration(seconds * epochs, however_long)
+        trials = 0 if self.tuning is None else self.tuning.trials
+        check_duration(seconds * self.epochs_of_each(), however_long)
         check_room(self.out, 4 * COPIES * (self.seeds + trials) * parameters)
 
     def _run_all(self, workers: Workers) -> dict[str, list[SearchResult]]:
@@ -111,6 +109,11 @@ class Experiment:
     def _job(self, space: str, settings: SearchSettings) -> Job:
         folder = run_folder(self.out, space, settings.seed)
         return Job(f"{space}, seed {settings.seed}", folder, settings.epochs, Experiment.run_one, (space, settings))
+
+    def epochs_of_each(self) -> int:
+        """Epochs that every space is trained for, in trials and runs."""
+        tuning = 0 if self.tuning is None else self.tuning.epochs(self.search.epochs)
+        return self.search.epochs * self.seeds + tuning
 
     def settings(self) -> dict[str, Any]:
         """settings.json: spaces and seeds of earlier calls with --resume stay in it."""

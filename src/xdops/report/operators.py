@@ -5,7 +5,6 @@ shown: for a convolution a band along the diagonal. The same w before and after,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,19 +13,10 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from xdops.operations import XDOperation
+from xdops.operations.dense import DenseOperation
 from xdops.report.style import INK
 
 TITLES = {1: ("along the signal",), 2: ("along rows (H)", "along columns (W)"), 3: ("depth (D)", "height (H)", "width (W)")}
-
-
-@dataclass(frozen=True)
-class DenseOperation:
-    """The matrices of one dimension."""
-
-    A: np.ndarray  # K diag(L w) M, complex, (outputs, inputs)
-    K: np.ndarray  # moduli, (n, n)
-    L: np.ndarray  # (n, taps)
-    M: np.ndarray  # (n, n)
 
 
 def input_sizes(network: nn.Module, example: Tensor) -> dict[str, tuple[int, ...]]:
@@ -49,22 +39,6 @@ def input_sizes(network: nn.Module, example: Tensor) -> dict[str, tuple[int, ...
         for hook in hooks:
             hook.remove()
     return sizes
-
-
-def dense_operations(operation: XDOperation, inputs: Sequence[int]) -> list[DenseOperation]:
-    """One per dimension, for inputs of these sizes."""
-    found = []
-    with torch.no_grad():
-        for i, (axis, m) in enumerate(zip(operation.axes, inputs, strict=True)):
-            K, L, M = (operation.matrix(name).matrices[i].to_dense() for name in "KLM")
-            taps = operation.kernel_size[i]
-            rows = torch.arange(axis.out(m)) * axis.stride
-            columns = torch.arange(m) * axis.step
-            L = L[:, operation.weight_columns[i]] if operation.places_weight else L[:, :taps]
-            w = torch.full((taps,), 1 / taps, dtype=L.dtype)
-            A = ((K * (L @ w)) @ M)[rows % axis.size][:, columns % axis.size]
-            found.append(DenseOperation(A.numpy(), K.abs().numpy(), L.abs().numpy(), M.abs().numpy()))
-    return found
 
 
 def matrices_figure(before: Sequence[DenseOperation], after: Sequence[DenseOperation]) -> Figure:

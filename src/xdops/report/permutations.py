@@ -14,7 +14,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from xdops.operations import XDOperation
-from xdops.report.operators import dense_operations, diverging, label
+from xdops.operations.dense import dense_operations
+from xdops.report.operators import diverging, label
 from xdops.report.result_plots import png
 from xdops.report.style import FONT, INK
 from xdops.reproduce.cifar import FIRST_LAYER, PERMUTED, SPACES, build_network, permutation_of

@@ -10,9 +10,10 @@ from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, RESULTS
 from xdops.experiments.tuning import Tuned
 from xdops.operations import XDOperation
+from xdops.operations.dense import dense_operations
 from xdops.report.comparisons import Compared, compare_spaces, verdict
 from xdops.report.curves import learning_curves, novelty_bars, seed_strip
-from xdops.report.operators import dense_operations, input_sizes, matrices_figure, reach_figure, some_outputs
+from xdops.report.operators import input_sizes, matrices_figure, reach_figure, some_outputs
 from xdops.report.page import Changed, Page, Picture, figure, table
 from xdops.report.style import embed
 from xdops.report.summary import SpaceSummary, is_share, summarise

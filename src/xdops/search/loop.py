@@ -4,6 +4,7 @@ import dataclasses
 import gc
 import math
 import time
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +65,7 @@ class Loop:
         fabric.strategy.module_to_device(self.network)
         self.parameters = Parameters(self.network, settings)
         self.position = Position()
+        self.moved: dict[str, float] = {}  # novelty by layer after the last epoch
         self._forward: nn.Module | None = None  # the network as it runs in parallel
 
     # Saving and restoring
@@ -199,6 +201,7 @@ class Loop:
         learns = {name for name, _ in self.parameters.active()}
         lr = {name: self.lr(name) if name in learns else 0.0 for name in ("weights", "architecture")}
         loss, value = self.evaluate(self.problem.validation, "validation")
+        self.moved = novelty(self.network)
         record = EpochRecord(
             epoch=position.epoch + 1,
             train_loss=position.loss / train.weight(torch.arange(len(train))),
@@ -206,7 +209,7 @@ class Loop:
             validation_metric=value,
             lr_weights=lr["weights"],
             lr_architecture=lr["architecture"],
-            novelty=mean_novelty(self.network),
+            novelty=mean(self.moved.values()),
             seconds=position.seconds + time.monotonic() - started,
         )
         best = position.best is None or beats(record, position.history[position.best - 1], metric)
@@ -250,9 +253,8 @@ class Loop:
         )
 
 
-def mean_novelty(network: nn.Module) -> float:
-    """Mean over converted layers of their distance from the start; 0 without any."""
-    values = list(novelty(network).values())
+def mean(values: Collection[float]) -> float:
+    """0 without any."""
     return sum(values) / len(values) if values else 0.0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from xdops.errors import XDError
+from xdops.measuring.tables import html_table
 from xdops.storage.documents import SEAL
 
 
@@ -44,6 +45,19 @@ class SearchResult:
     history: tuple[EpochRecord, ...]
     best_checkpoint: str  # path of its safetensors, relative to the run's folder
     best_sha256: str  # of that file
+
+    def _repr_html_(self) -> str:
+        """For a notebook: what came out, and how far each layer has moved."""
+        facts = [
+            (f"test {self.metric}", f"{self.test_at_best:.4g}"),
+            (f"validation {self.metric}", f"{self.best_validation:.4g}"),
+            ("best epoch", f"{self.best_epoch} of {len(self.history)}"),
+            ("weights", f"{self.weights:,}"),
+            ("architecture parameters", f"{self.architecture:,}"),
+            ("seconds per epoch", f"{self.seconds_per_epoch:.3g}"),
+            *((f"novelty of {layer}", f"{moved:.3g}") for layer, moved in self.novelty.items()),
+        ]
+        return html_table(("", "value"), facts, "search")
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"history": [r.to_dict() for r in self.history]}

@@ -225,7 +225,7 @@ class _Run:
 
     def _log(self) -> None:
         assert self.records is not None
-        self.records.add(self.loop.position.history[-1])
+        self.records.add(self.loop.position.history[-1], self.loop.moved, self.loop.network)
 
     def conclude(self) -> SearchResult:
         """Test the last and the best weights; the network keeps the best."""

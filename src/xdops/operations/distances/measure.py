@@ -9,6 +9,7 @@ from torch import Tensor
 
 from xdops.errors import XDError
 from xdops.matrices.pairs import to_pairs
+from xdops.measuring.tables import html_table
 from xdops.operations.axes import Axis
 from xdops.operations.operation import XDOperation
 
@@ -25,6 +26,11 @@ class Distance:
     architecture: float | None  # |a - a'| / |a'| over K, L, M, b, C; None where the parameters have different shapes
     operator: float  # |A - A'|_F / |A'|_F, the linear maps of the same weights w; infinite if only A' is zero
     exact: bool  # whether `operator` is over all entries, or estimated from random inputs
+
+    def _repr_html_(self) -> str:
+        architecture = "-" if self.architecture is None else f"{self.architecture:.3g}"
+        how = "over all entries" if self.exact else "estimated from random inputs"
+        return html_table(("architecture", "operator"), [(architecture, f"{self.operator:.3g}")], f"relative distance, {how}")
 
 
 def distance(op: XDOperation, reference: XDOperation, input_size: Sequence[int] | None = None) -> Distance:
