@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,8 +133,8 @@ def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_re
     arguments = [data, *SMALL, "--spaces", "xd", "--epochs", "5", "--batch-size", "8"]
     add = Records.add
 
-    def add_and_interrupt(records: Records, record: EpochRecord) -> None:
-        add(records, record)
+    def add_and_interrupt(records: Records, *more: Any) -> None:
+        add(records, *more)
         os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C after the first epoch, as the terminal sends it
 
     with monkeypatch.context() as patch:
