@@ -49,6 +49,12 @@ package: $(READY)
 	$(BIN)/python -m build --no-isolation
 	OMP_NUM_THREADS=1 $(BIN)/python tests/support/try_package.py dist
 
+# Runs the ten examples of the gallery; XDOPS_TINY=1 does it at a tiny scale.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs,onnx]"
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(READY)
 	$(BIN)/xdops bench layers
 

@@ -14,7 +14,6 @@ from search_data import KINDS, signals
 from xdops.cli.main import main
 from xdops.experiments.finished import Finished
 from xdops.search.records import Records
-from xdops.search.results import EpochRecord
 
 COMMON = ["--seeds", "1", "--epochs", "2", "--batch-size", "16", "--depth", "1", "1", "1", "-q"]
 SMALL = [*COMMON, "--backbone", "small"]
