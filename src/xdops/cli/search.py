@@ -179,8 +179,10 @@ class Search:
 
     @contextmanager
     def progress(self, console: Console, experiment: Experiment, in_turn: bool) -> Iterator[Callable[[Job], Progress | None]]:
-        """How each job is shown: not at all, as part of one bar over all of them on a terminal, or in lines of its own. Jobs that are
-        made at a time, not in turn, have a board of their own."""
+        """How each job is shown: not at all, as part of one bar over all of them on a terminal, or in lines of its own.
+
+        Jobs that are made several at a time, not in turn, have a board of their own.
+        """
         if self.quiet:
             yield lambda job: Silent()
         elif in_turn and console.is_terminal and first_process():
