@@ -1,17 +1,22 @@
 """Every bad input: exit code 2, one clear line, nothing written. A new command or flag comes with its bad inputs.
 
-All cases run in one folder, which must be afterwards as it was before (see `bad_world.py` for what is in it).
+FLAGS holds bad values of every flag of every command, CASES whole commands; a test fails where a flag has none. All of them run in
+one folder, which must be afterwards as it was before (see `bad_world.py` for what is in it). Each runs as the console script
+would, in a fork of one warm process (`command_server.py`).
 """
 
 import dataclasses
 import os
 import shlex
+import shutil
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import bad_world
 import numpy as np
 import pytest
+import torch
 from commands import Commands, assert_refused, snapshot
 
 from xdops.cli.main import COMMANDS
@@ -23,57 +28,62 @@ REPRODUCE = "reproduce complexity --out new/runs --results new/results --docs ne
 
 NAVIER_STOKES = "data navier-stokes --samples 2 --size 8 --solver-size 16 --time 0.1 --step 0.01 --record-every 0.1 --out n.npz"
 
+#: No machine has both kinds of device.
+MISSING_DEVICE = "mps" if torch.cuda.is_available() else "cuda"
+
 WHOLE = ("1.5", "-1", "99999999999999999999")
 NUMBER = ("nan", "inf", "-1")
+SHARED = "no/such/b.json", "file/b.json", "notes", ("mine.json", "holds something else")
 
-#: Bad values of every flag, by command. () where any text is good, or where CASES has them.
-FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
+#: A bad value of a flag, alone or with words of the complaint.
+Value = str | tuple[str, str]
+
+#: By command: one that is good, and bad values of every flag that takes some. Those that take none are given one, see `flag_cases`.
+FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
     "search": (SEARCH, {
-        "--spaces": ("", ",", "nas", "xd,nas", "xd,,nas"),
-        "--seeds": (*WHOLE, "0", "10001", "abc", ""),
+        "--spaces": ("", ",", "nas", ("xd,nas", "xd,nas.*some of backbone, darts, xd"), "xd,,nas"),
+        "--seeds": (*WHOLE, ("0", "--seeds 0"), "10001", "abc", ""),
         "--seed": WHOLE,
-        "--epochs": (*WHOLE, "0", "2147483647"),
-        "--out": ("file", "notes", "file/below", "data.npz", "x" * 300, "/proc/xdops", "/dev/null"),
-        "--resume": (),
-        "--x-name": ("", "ecg", "x/y", "[bold]", "x\ny"),
+        "--epochs": (*WHOLE, ("0", "epochs=0"), ("2147483647", "--however-long|epochs=")),
+        "--out": ("file", ("notes", "holds other files"), ("notes/thesis.txt", "is a file"), "file/below", "data.npz", "x" * 300,
+                  "/proc/xdops", "/dev/null"),
+        "--x-name": ("", ("ecg", "no array 'ecg'.*which has: x, y"), "x/y", "[bold]", "x\ny"),
         "--y-name": ("", "rhythm", "\udcff"),
-        "--layout": ("", "NCHW", "XYZ", "C"),
-        "--kind": ("", "poetry", "dense"),
-        "--split": ("0.5 0.5 0.5", "nan 0.5 0.5", "1 0 0", "-1 1 1", "0.5 0.5", "0.999999 5e-7 5e-7"),
+        "--layout": ("", ("NCHW", "expected one of NL"), "XYZ", "C"),
+        "--kind": ("", "poetry", ("dense", r"a grid like that of x, \(24,\)")),
+        "--split": (("0.5 0.5 0.5", "sum to 1"), "nan 0.5 0.5", "1 0 0", "-1 1 1", "0.5 0.5", "0.999999 5e-7 5e-7"),
         "--split-seed": WHOLE,
-        "--backbone": ("", "nothing", "nothing.here:build", ":", "a:", ":b", "os:path", "badbackbone:number", "badbackbone:absent",
-                       "badbackbone:nothing", "badbackbone:fails", "badbackbone:wrong", "badbackbone:leaves", "badbackbone:Late",
-                       "badbackbone:Nan", "json:loads"),
+        "--backbone": ("", "nothing", ("nothing.here:build", "cannot be imported"), ":", "a:", ":b", "os:path",
+                       "badbackbone:number", "badbackbone:absent", "badbackbone:nothing", "badbackbone:fails", "badbackbone:wrong",
+                       "badbackbone:leaves", "badbackbone:Late", "badbackbone:Nan", "json:loads"),
         "--lr": (*NUMBER, "0", "1e400", "abc", "", "1e300"),
         "--backbone-lr": (*NUMBER, "0"),
         "--arch-lr": (*NUMBER, "0"),
         "--warmup": WHOLE,
         "--batch-size": (*WHOLE, "0"),
         "--clip": (*NUMBER, "0"),
-        "--crop": (*WHOLE, "0", "25"),
+        "--crop": (*WHOLE, "0", ("3", "--crop 3 for a grid of 24.*at least 8"), ("24", "less than the longest side"), "25"),
         "--domain": ("", "quarter"),
-        "--periodic": (),
-        "--depth": ("1 1", "0 1 1", "1 1 17", "1000000 1 1", "-1 1 1", "a b c", "99999999999999999999 1 1"),
+        "--depth": ("1 1", ("0 1 1", "--depth 0 1 1"), "1 1 17", "1000000 1 1", "-1 1 1", "a b c", "99999999999999999999 1 1"),
         "--precision": ("", "16", "half"),
-        "--accelerator": ("", "tpu", "cuda"),
+        "--accelerator": ("", "tpu", (MISSING_DEVICE, f"accelerator {MISSING_DEVICE}.*does not have")),
         "--processes": (*WHOLE, "0", "100000"),
-        "--however-long": (),
-        "--quiet": (),
+        "--trials": (*WHOLE, "100001"),
+        "--ranges": ("missing.toml", "notes", "pipe.npz", "data.npz", *(f"{name}.json" for name in bad_world.JSON), "huge.toml"),
     }),
     "predict": (PREDICT, {
-        "--out": ("p.csv", "no/such/p.npz", "data.npz", "regression.npz", "folder.npz", "file/p.npz", "pipe.npz", "device.npz",
-                  "run/settings.json", f"{'x' * 250}.npz", "", ".", "..", "garbage.npz", "/proc/p.npz"),
-        "--space": ("darts", "", "nas"),
-        "--seed": (*WHOLE, "7"),
+        "--out": (("p.csv", "ends in .npz"), ("no/such/p.npz", "folder that does not exist"), ("data.npz", "which is the data"),
+                  "regression.npz", "folder.npz", "file/p.npz", "pipe.npz", "device.npz", "run/settings.json", f"{'x' * 250}.npz",
+                  "", ".", "..", "garbage.npz", "/proc/p.npz"),
+        "--space": (("darts", "--space darts.*expected backbone seed 0"), "", "nas"),
+        "--seed": (*WHOLE, ("7", "--seed 7.*expected backbone seed 0")),
         "--x-name": ("ecg", "", "y"),
-        "--backbone": (),
-        "--trust-run": (),
+        "--backbone": (("other:build", "instead of other:build"), ""),
     }),
     "export": ("export run net.pt2", {
         "--space": ("darts", "", "nas"),
         "--seed": (*WHOLE, "7"),
-        "--backbone": (),
-        "--trust-run": (),
+        "--backbone": (("other:build", "instead of other:build"),),
     }),
     "reproduce": (REPRODUCE, {
         "--scale": ("", "huge"),
@@ -82,36 +92,30 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         "--out": ("file", "file/below", "/proc/xdops"),
         "--results": ("file", "file/below", "/proc/xdops"),
         "--docs": ("file", "file/below", "/proc/xdops", "."),
-        "--data-dir": (),
-        "--list": (),
-        "--render": (),
-        "--quiet": (),
+        "--data-dir": (("missing", "data folder missing, which does not exist"), "file", "notes"),
     }),
     "bench layers": ("bench layers --no-memory --only cifar-32 --json new.json", {
         "--only": ("nothing", ""),
         "--repetitions": (*WHOLE, "2", "1001"),
-        "--memory": (),
-        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json", "data.npz", "/dev/full", "/proc/b.json", "pipe.npz"),
+        "--json": (*SHARED, "data.npz", "/dev/full", "/proc/b.json", "pipe.npz"),
     }),
     "bench networks": ("bench networks --no-memory --only lenet", {
         "--only": ("nothing", ""),
         "--repetitions": (*WHOLE, "2", "1001"),
-        "--memory": (),
-        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
+        "--json": SHARED,
     }),
     "bench sequences": ("bench sequences --only jsb", {
         "--only": ("nothing", ""),
         "--repetitions": (*WHOLE, "2", "1001"),
-        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
+        "--json": SHARED,
     }),
     "bench sweep": ("bench sweep", {
         "--repetitions": (*WHOLE, "2", "1001"),
-        "--json": ("no/such/b.json", "file/b.json", "notes", "mine.json"),
+        "--json": SHARED,
     }),
     "bench document": ("bench document --data . --out results.md", {
-        "--data": ("missing", "notes", "data.npz"),
+        "--data": ("missing", "notes", "data.npz", *((f"bench-{name}", "bench-[a-z]*.json") for name in bad_world.JSON)),
         "--out": ("missing.md", "notes", "data.npz"),
-        "--measure": (),
     }),
     "data burgers": ("data burgers --samples 2 --size 64 --out b.npz", {
         "--samples": (*WHOLE, "0", "2147483647"),
@@ -123,10 +127,9 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         "--steps": (*WHOLE, "0", "2147483647"),
         "--out": ("b.txt", "file/b.npz", "folder.npz", "data.npz", "good.h5", "garbage.h5", "x" * 300 + ".npz", "/proc/b.npz",
                   "pipe.npz", "device.npz", ""),
-        "--data-dir": (),
-        "--however-long": (),
+        "--data-dir": ("file", "/proc/xdops"),
     }),
-    "data darcy": ("data darcy --samples 2 --size 9", {
+    "data darcy": ("data darcy --samples 2 --size 9 --out d.npz", {
         "--samples": (*WHOLE, "0", "2147483647"),
         "--size": (*WHOLE, "0", "2", "2147483647"),
         "--seed": WHOLE,
@@ -135,7 +138,6 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         "--solver-size": (*WHOLE, "0", "10", "8"),
         "--out": ("b.txt",),
         "--data-dir": ("file", "/proc/xdops"),
-        "--however-long": (),
     }),
     "data navier-stokes": (NAVIER_STOKES, {
         "--samples": (*WHOLE, "0", "2147483647"),
@@ -147,11 +149,21 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         "--step": (*NUMBER, "1e-12", "0.03"),
         "--record-every": (*NUMBER, "0", "0.07"),
         "--out": ("b.txt",),
-        "--data-dir": (),
-        "--however-long": (),
+        "--data-dir": ("file", "/proc/xdops"),
     }),
     "ops": ("ops", {"--inputs": (*WHOLE, "0", "10001"), "--seed": WHOLE}),
 }  # fmt: skip
+
+#: Flags that the good command above would not look at, and one that does.
+BEHIND = {
+    ("search", "--ranges"): f"{SEARCH} --trials 4",
+    ("predict", "--backbone"): "predict foreign data.npz -o p.npz",
+    ("export", "--backbone"): "export foreign net.pt2",
+    ("reproduce", "--data-dir"): "reproduce cifar --out new/runs --results new/results --docs new/docs",
+    ("data burgers", "--data-dir"): "data burgers --samples 2 --size 64",
+    ("data darcy", "--data-dir"): "data darcy --samples 2 --size 9",
+    ("data navier-stokes", "--data-dir"): NAVIER_STOKES.removesuffix(" --out n.npz"),
+}
 
 #: JSON that has nothing to do with results is no complaint in their folder.
 NOT_RESULTS = ("unsealed", "sealed-badly", "from-the-future")
@@ -185,7 +197,11 @@ CASES: dict[str, str] = {
     "search '[bold]x[/bold].npz'": r"\[bold\]x\[/bold\]",
     "search \udcff.npz": "does not exist",
     f"search data.npz --out run {FAST} --spaces backbone": "already holds this run|another run",
-    f"search regression.npz --out run --resume {FAST}": "another run",
+    f"search data.npz --out notes --resume {FAST}": "holds other files",
+    f"search regression.npz --out run --resume {FAST}": "holds another run.*data.*crc32",
+    f"search data.npz --out run --resume {FAST} --depth 3 3 3": "holds another run.*network.depth",
+    f"search data.npz --out new {FAST} --depth 1 0 1 --spaces backbone": "--depth 1 0 1",
+    f"search data.npz --out new {FAST} --x-name a --y-name b": "no array 'a' and 'b'",
     f"search data.npz --out run --resume {FAST} --epochs 3": "search.epochs is 1 there, 3 here",
     f"search data.npz --out new {FAST} --batch-size 43 --backbone badbackbone:Norm": "fails in training on 1 examples",
     f"search data.npz --out new {FAST} --seeds 9999 --epochs 10000000": "--however-long",
@@ -203,10 +219,10 @@ CASES: dict[str, str] = {
     "predict run x-0d.npz -o p.npz": "no examples|a single value",
     "predict run x-6d.npz -o p.npz": "layout NL",
     "predict run x-text.npz -o p.npz": "real numbers",
-    "predict run names.npz -o p.npz": "no array 'x'",
+    "predict run names.npz -o p.npz": "no array 'x'.*which has: a, b",
+    "predict run longer.npz -o p.npz": r"examples of shape \(1, 25\).*\(1, 24\)",
     "predict run pipe.npz -o p.npz": "a pipe",
     "predict foreign data.npz -o p.npz": "'evil:build' is code that is not part of xdops.*--trust-run",
-    "predict foreign data.npz -o p.npz --backbone other:build": "instead of other:build",
     "export": "RUN|required|Required|missing|Missing",
     "export run": "FILE|required|Required|missing|Missing",
     "export missing net.pt2": "holds no settings.json",
@@ -234,26 +250,43 @@ CASES: dict[str, str] = {
 }  # fmt: skip
 
 
+def members(command: object) -> Iterator[tuple[str, type]]:
+    """The subcommands of a command by their names, or the command itself without one."""
+    for member in typing.get_args(command) or (command,):
+        made, *notes = typing.get_args(member) or (member,)
+        yield next((note.name for note in notes if hasattr(note, "name")), ""), made
+
+
+def flags_of(made: type) -> dict[str, str]:
+    """What each flag takes, as Python writes the type."""
+    hints = {name: str(hint) for name, hint in typing.get_type_hints(made, include_extras=True).items()}
+    own = [field.name for field in dataclasses.fields(made) if "Positional" not in hints[field.name]]
+    return {f"--{name.replace('_', '-')}": hints[name] for name in own}
+
+
+#: Every command, subcommands included, with its flags.
+KNOWN = {f"{name} {word}".strip(): flags_of(made) for name, command in COMMANDS.items() for word, made in members(command.load())}
+
+
+def is_switch(hint: str) -> bool:
+    return "bool" in hint
+
+
 def flag_cases() -> dict[str, str]:
-    """Each bad value in the place of the good one, or behind the others, where it overrules."""
+    """Each bad value in the place of the good one, or behind the others, where it overrules. A flag without a value refuses one."""
     found = {}
-    for base, flags in FLAGS.values():
+    for command, (good, flags) in FLAGS.items():
+        hints = KNOWN[command]
+        found |= {f"{good} {flag}=perhaps": "perhaps" for flag, hint in hints.items() if is_switch(hint)}
         for flag, values in flags.items():
-            for value in values:
-                several = flag in ("--split", "--depth", "--seeds", "--rows") and base is not SEARCH
-                words = value.split(" ") if several or flag in ("--split", "--depth") else [value]
-                found[f"{base} {shlex.join([flag, *words])}"] = ""
+            base = BEHIND.get((command, flag), good)
+            for value, complaint in ((v, "") if isinstance(v, str) else v for v in values):
+                words = value.split(" ") if "tuple" in hints[flag] else [value]
+                found[f"{base} {shlex.join([flag, *words])}"] = complaint
     return found
 
 
 ALL = CASES | flag_cases()
-
-
-@pytest.fixture(scope="module")
-def commands():
-    server = Commands()
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +295,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Path:
     bad_world.build(folder)
     made = commands.run(f"search data.npz --out run {FAST} --spaces backbone".split(), folder)
     assert made.code == 0, made
+    made = commands.run(f"search data.npz --out warm {FAST} --spaces xd".split(), folder)  # kernels are compiled now if ever
+    assert made.code == 0, made
+    shutil.rmtree(folder / "warm")
     (folder / "evil.py").write_text(f"from xdops.backbones.small import SmallCNN as build\nopen({str(folder / 'ran')!r}, 'w')\n")
     made = commands.run(f"search data.npz --out foreign {FAST} --spaces backbone --backbone evil:build".split(), folder)
     assert made.code == 0, made
@@ -277,22 +313,11 @@ def test_bad_input_is_one_line_and_leaves_no_trace(line: str, commands: Commands
     assert snapshot(world) == before
 
 
-def test_the_tables_name_every_command_and_every_flag() -> None:
-    known = set()
-    for name, command in COMMANDS.items():
-        members = typing.get_args(command.load()) or (command.load(),)
-        for member in members:
-            words = [m.name for m in typing.get_args(member)[1:] if hasattr(m, "name")] if typing.get_args(member) else []
-            made = typing.get_args(member)[0] if typing.get_args(member) else member
-            full = " ".join([name, *words])
-            known.add(full)
-            flags = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(made) if not _positional(made, f.name)}
-            assert set(FLAGS[full][1]) == flags, full
-    assert set(FLAGS) == known
-
-
-def _positional(made: type, name: str) -> bool:
-    return "Positional" in str(typing.get_type_hints(made, include_extras=True)[name])
+def test_every_command_and_every_flag_comes_with_bad_inputs() -> None:
+    assert set(FLAGS) == set(KNOWN)
+    for command, hints in KNOWN.items():
+        given = {flag for flag, values in FLAGS[command][1].items() if values}
+        assert given == {flag for flag, hint in hints.items() if not is_switch(hint)}, command
 
 
 def test_there_are_about_as_many_cases_as_users_find_ways() -> None:

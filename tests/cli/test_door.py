@@ -19,13 +19,6 @@ from xdops.cli.main import main
 SEARCH = shlex.split("search data.npz --out out --seeds 1 --epochs 2 --backbone small --depth 1 1 1 --spaces backbone")
 
 
-@pytest.fixture(scope="module")
-def commands():
-    server = Commands()
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     np.savez(tmp_path / "data.npz", **bad_world.GOOD)
@@ -33,7 +26,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("stdout", ["head", "closed", "full"])
-@pytest.mark.parametrize("argv", [["--help"], ["ops", "--help"], SEARCH])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["ops", "--help"], ["data", "darcy", "--samples=2", "--size=9", "--out=d.npz"], SEARCH]
+)
 def test_nobody_reading_is_no_traceback(stdout: str, argv: list[str], home: Path, commands: Commands) -> None:
     ending = commands.run(argv, home, stdout=stdout)
     assert ending.code == {"head": 141, "closed": 0, "full": 2}[stdout]
@@ -59,9 +54,18 @@ def test_ctrl_c_at_any_moment_is_130_and_the_same_command_goes_on(after: float, 
     assert commands.run([*SEARCH, "--resume"], home).code == 0
 
 
+TELLER = """
+class Teller:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("here", flush=True)
+"""
+
+
 def test_ctrl_c_while_python_imports_us_is_no_traceback(home: Path) -> None:
-    """The console script's own lines; the signal comes as soon as its first one has run."""
-    script = "import sys, os, signal; from xdops.cli.main import main; print('here', flush=True); sys.exit(main())"
+    """The console script's own lines; the signal comes as soon as torch is looked for."""
+    script = "import sys; from xdops.cli.main import main; sys.meta_path.insert(0, Teller()); sys.exit(main())"
+    script = f"{TELLER}\n{script}"
     process = subprocess.Popen(
         [sys.executable, "-c", script, "ops"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home
     )
@@ -103,6 +107,7 @@ def test_a_mistake_of_ours_is_one_line_that_names_a_log_with_the_traceback(monke
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
         (PermissionError(13, "Permission denied", "/root/x"), 2, r"given /root/x \(Permission denied\)"),
         (OSError(28, "No space left on device"), 2, "No space left"),
+        (ImportError("library.so: failed to map segment from shared object"), 2, "does not fit into memory"),
     ],
 )
 def test_what_is_no_mistake_of_ours_is_told_as_what_it_is(error: BaseException, code: int, words: str, capfd) -> None:
@@ -127,6 +132,13 @@ def test_work_that_does_not_fit_into_memory_is_refused(home: Path, commands: Com
     ending = commands.run([*words, "--batch-size", "140"], home, memory=60_000_000)
     assert_refused(ending, "memory")
     assert not (home / "out").exists()
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_written(home: Path, commands: Commands) -> None:
+    """Writing stops at 8 kB per file, as a disk or a quota does."""
+    ending = commands.run([*SEARCH, "--spaces", "xd"], home, file_size=8_000)
+    assert_refused(ending, r"a full disk.*go on: xdops search data.npz .*--resume$")
+    assert sorted(p.name for p in home.iterdir()) == ["data.npz"]
 
 
 def test_control_characters_stay_on_the_line() -> None:

@@ -46,6 +46,13 @@ def test_a_backbone_has_one_group_and_nothing_to_learn_is_an_error():
         parameter_groups(nn.Sequential(nn.ReLU()), 0.1, 0.1)
 
 
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), "fast", None])
+@pytest.mark.parametrize("which", ["lr", "arch_lr", "weight_decay", "arch_weight_decay"])
+def test_a_rate_that_no_optimizer_can_use_is_refused(which, bad):
+    with pytest.raises(XDError, match=f"^given {which}={bad!r}"):
+        parameter_groups(nn.Sequential(nn.Conv1d(1, 1, 3)), **{"lr": 0.1, "arch_lr": torch.tensor(0.0), which: bad})
+
+
 def test_reports_show_themselves_in_notebooks_with_names_escaped():
     model = nn.ModuleDict({"<b>&": nn.Conv1d(1, 1, 3)})
     model.forward = lambda x: model["<b>&"](x)

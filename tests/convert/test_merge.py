@@ -124,3 +124,18 @@ def test_a_merged_operation_says_what_the_convolution_said():
     merge_(model.eval())
     assert not isinstance(model[0], nn.Conv1d)
     assert (model[0].stride, model[0].padding, model[0].kernel_size, model[0].out_channels) == ((2,), (1,), (3,), 4)
+
+
+@pytest.mark.parametrize("back", [unmerge_, revert_])
+def test_a_merged_network_that_was_given_other_values_has_no_way_back(back):
+    model, x, operations = trained()
+    merge_(model)
+    merged = copy.deepcopy(model.state_dict())
+    name = next(n for n, v in merged.items() if v.is_floating_point() and n.startswith(next(iter(operations))))
+    model.load_state_dict(merged | {name: merged[name] + 1e-3})
+    expected = run(model, x)
+    with pytest.raises(XDError, match=f"{next(iter(operations))} was changed after it was merged"):
+        back(model)
+    assert torch.equal(run(model, x), expected)
+    model.load_state_dict(merged)
+    back(model)

@@ -1,6 +1,7 @@
 """Models on which surgery would go wrong without a word: refused before anything changes, or left alone with the reason."""
 
 import contextlib
+import copy
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,48 @@ def test_inference_mode_is_refused():
 def test_a_model_without_values_is_refused():
     model, x = small()
     refused(model.to("meta"), x.to("meta"), "meta device")
+
+
+@pytest.mark.parametrize("shift_invariant", [False, True])
+def test_a_converted_model_without_values_says_so_when_it_is_called(shift_invariant):
+    model, x = small()
+    convert_(model, x, XDConfig(shift_invariant=shift_invariant, pools=False))
+    with pytest.raises(XDError, match="an input on meta; expected cpu, where the operation is"):
+        model(x.to("meta"))
+    with pytest.raises(XDError, match=r"an input on cpu; expected meta, where the operation is, without values.*to_empty"):
+        model.to("meta")(x)
+    assert model(x.to("meta")).is_meta
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("convert", [convert_, darts_])
+def test_weights_that_are_no_numbers_are_refused(convert, value):
+    model, x = small()
+    with torch.no_grad():
+        model[0].weight[0, 0, 0] = value
+    expected = copy.deepcopy(model.state_dict())
+    with pytest.raises(XDError, match=r"0\.weight with 1 of .* values NaN or infinite"):
+        convert(model, x)
+    assert all(torch.equal(v.isnan(), expected[k].isnan()) for k, v in model.state_dict().items())
+
+
+def test_outputs_without_a_number_are_not_said_to_agree():
+    model, x = small()
+    report = convert_(nn.Sequential(model, Nowhere()), x)
+    assert report.model_error is None
+
+
+class Nowhere(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * float("nan")
+
+
+@pytest.mark.parametrize("config", [None, {"depth": 3}, 3])
+@pytest.mark.parametrize("convert", [convert_, darts_])
+def test_a_config_that_is_none_is_refused(convert, config):
+    model, x = small()
+    with pytest.raises(XDError, match=f"a config that is a {type(config).__name__}; expected an XDConfig"):
+        convert(model, x, config)
 
 
 def test_an_example_without_examples_is_refused():

@@ -86,22 +86,15 @@ def test_a_plan_can_be_named_or_given_and_a_wrong_name_lists_the_right_ones():
 
 def test_rates_follow_from_the_times_of_products_copies_calls_and_kernels(monkeypatch):
     readings = itertools.count()
-
-    def reading() -> float:  # all takes as long
-        return next(readings) / 1024
-
-    monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=reading, thread_time=reading))
-    threads = torch.get_num_threads()
+    monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=lambda: next(readings) / 1024))  # all takes as long
     measured = calibrate(seconds=0)
-    assert torch.get_num_threads() == threads
-    assert measured.gemm == threads * 2 * 512**3 * 1024
-    assert measured.memory == threads * 2 * 4 * (1 << 22) * 1024
+    assert measured.gemm == 2 * 512**3 * 1024
+    assert measured.memory == 2 * 4 * (1 << 23) * 1024
     assert measured.call == 4 / 1024
     assert measured.half == 64  # small blocks then have a small rate
     if kernels.installed():
-        work = 4 * 256 * 512 * (8 * 2 * 8 + calibration.FLOPS_PER_BYTE * 4 * 2)
-        assert measured.kernel == threads * work * 1024
-        assert measured.kernel_memory == measured.kernel / calibration.FLOPS_PER_BYTE
+        assert measured.kernel == measured.gemm  # more work in as much time: nothing is faster than products
+        assert 0 < measured.kernel_memory < float("inf")
 
 
 def test_plans_cost_more_on_slower_machines(own_rates):

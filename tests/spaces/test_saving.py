@@ -1,6 +1,8 @@
 """A searched network in one file, and back into a fresh backbone without an example; what cannot be is refused."""
 
 import json
+import random
+import re
 import struct
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from xdops import XDConfig, XDError, XDOperation, convert_, load, merge_, novelt
 from xdops.convert.edges import edges, origin_of
 from xdops.operations.catalogue.fourier import SpectralConv
 from xdops.spaces import darts_
+from xdops.spaces.saving import digest
 
 CONFIG = XDConfig(skips=True, b="trained", perturb=0.01, seed=5, overrides={"*": {"C": "fixed"}})
 CONVERT = {"xd": convert_, "darts": darts_}
@@ -180,7 +183,9 @@ def header_of(path: Path) -> dict:
 def rewritten(path: Path, change) -> Path:
     header = header_of(path)
     change(header)
-    path.write_bytes(safetensors.torch.save(safetensors.torch.load(path.read_bytes()), {"xdops": json.dumps(header)}))
+    tensors = safetensors.torch.load(path.read_bytes())
+    header["sha256"] = digest(header, tensors)  # somebody who knows how
+    path.write_bytes(safetensors.torch.save(tensors, {"xdops": json.dumps(header)}))
     return path
 
 
@@ -256,6 +261,7 @@ def test_files_that_are_not_ours_are_refused(tmp_path, file):
         lambda h: h.update(grown={"0": 10**9}),
         lambda h: h.update(merged=["nowhere"]),
         lambda h: h.update(same={"x": "nowhere"}),
+        lambda h: h["layers"][0].update(seed=float("inf")),
     ],
 )
 def test_a_damaged_header_is_one_clear_error_and_builds_nothing_large(file, change):
@@ -264,6 +270,27 @@ def test_a_damaged_header_is_one_clear_error_and_builds_nothing_large(file, chan
 
     with pytest.raises(XDError):
         load(rewritten(file, change), fresh)
+
+
+def test_a_byte_that_was_changed_anywhere_is_noticed(file):
+    whole, rng = file.read_bytes(), random.Random(0)
+
+    def fresh() -> nn.Module:
+        return nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.AvgPool1d(2), nn.Conv1d(3, 2, 3))
+
+    (header,) = struct.unpack("<Q", whole[:8])
+    for place in [*rng.sample(range(8 + header), 60), *rng.sample(range(8 + header, len(whole)), 20)]:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.randrange(8)
+        file.write_bytes(changed)
+        with pytest.raises(XDError, match=re.escape(str(file))):
+            load(file, fresh)
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(XDError, match="does not verify: it was changed"):
+        load(file, fresh)
+    file.write_bytes(safetensors.torch.save({"x": torch.zeros(1)}, {"xdops": "[" * 100_000}))
+    with pytest.raises(XDError, match=r"xdops\.save has not written"):
+        load(file, fresh)
 
 
 def test_a_file_is_written_whole_or_not_at_all(file, tmp_path, monkeypatch):

@@ -2,12 +2,13 @@
 
 import os
 import resource
+import shutil
 from pathlib import Path
 
 import pytest
 
 from xdops.errors import XDError
-from xdops.storage.files import check_room, check_target, replacing, write_file
+from xdops.storage.files import DiskFull, check_room, check_target, disk_error, replacing, write_file
 
 
 @pytest.mark.parametrize("name", [".", "..", "folder", "file/below", "pipe", "x" * 250, "file/deep/below"])
@@ -43,6 +44,12 @@ def test_room_that_a_quota_does_not_give_is_noticed_at_once(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_disk_that_is_too_small_is_noticed_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(XDError, match="MB for what will be written"):
+        check_room(tmp_path / "deep/out", needed=2 * shutil.disk_usage(tmp_path).free)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     write_file(tmp_path / "a", b"old")
 
@@ -54,3 +61,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_the_advice_about_a_full_disk_is_right_for_whoever_writes(tmp_path: Path) -> None:
+    error = disk_error(tmp_path / "a", 3, OSError(28, "No space left on device"))
+    assert isinstance(error, DiskFull)
+    assert str(error).endswith("intact; try: free some space, then do the same again")

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shutil
 import struct
 import zipfile
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import scipy.io
-from search_data import dense_1d, regression, signals
+from search_data import dense_1d, images, regression, signals
 
 GOOD = signals()
 X, Y = GOOD["x"], GOOD["y"]
@@ -40,8 +39,8 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "y-kinds": (parts(y_test=np.array(["a", "b"] * 10)), "text in some parts"),
     "x-huge": (spoilt("x", 1e200), "values up to 1e\\+200"),
     "x-huge-negative": (spoilt("x", -1e300), "values up to 1e\\+300"),
-    "x-nan": (spoilt("x", np.nan), "1 NaN"),
-    "x-inf": (spoilt("x", np.inf), "1 infinite"),
+    "x-nan": (spoilt("x", np.nan), r"x with 1 NaN and 0 infinite values, in 1 of 60 examples.*\(3, 0\)"),
+    "x-inf": (GOOD | {"x": np.where(np.arange(60)[:, None] < 2, -np.inf, X)}, "0 NaN and 48 infinite values, in 2 of 60"),
     "y-huge": (GOOD | {"y": vectors(1, 60) * 1e30}, "larger units"),
     "y-tiny": (GOOD | {"y": vectors(1, 60) * 1e-30}, "smaller units"),
     "y-nan": (GOOD | {"y": np.where(np.arange(60) == 3, np.nan, vectors(0, 60))}, "y with 1 NaN"),
@@ -60,6 +59,9 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "y-complex": (GOOD | {"y": Y + 1j}, "complex"),
     "x-dates": (GOOD | {"x": np.zeros((60, 24), "datetime64[s]")}, "of type datetime64"),
     "x-record": (GOOD | {"x": np.zeros(60, [("a", "f4")])}, "of type"),
+    "y-unseen": (parts(y_test=np.full(20, 7)), "labels 7 in the test part.*seen in training: 0, 1"),
+    "y-grid": (GOOD | {"y": np.zeros((60, 3, 5, 7))}, r"y of shape \(60, 3, 5, 7\)"),
+    "x-sizes": (parts(x_test=np.zeros((20, 30))), r"x_test of shape \(20, 30\).*\(20, 24\)"),
     "one-class": (GOOD | {"y": np.zeros(60, int)}, "one class only"),
     "all-classes": (GOOD | {"y": np.arange(60)}, "an empty val part"),
     "lengths": (GOOD | {"y": Y[:-1]}, "as many targets"),
@@ -69,6 +71,7 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "only-x": ({"x": X}, "no array 'y'"),
     "no-test": ({k: v for k, v in parts().items() if "test" not in k}, "no x_test"),
     "no-y-test": ({k: v for k, v in parts().items() if k != "y_test"}, "array 'y_test'"),
+    "y-objects": (GOOD | {"y": np.array([None] * 60, dtype=object)}, "array 'y' of y-objects.npz.*never unpickled"),
     "objects": (GOOD | {"x": np.array([None] * 60, dtype=object)}, "never unpickled"),
     "odd\n[bold]\tname": ({"x": X}, "no array 'y'"),
 }
@@ -77,6 +80,7 @@ WITH_FLAGS: dict[str, tuple[dict[str, np.ndarray], list[str], str]] = {
     "float-labels": (GOOD | {"y": np.where(Y > 0, 1e30, 2e30)}, ["--kind", "classification"], "as floats, which merges"),
     "fractions": (GOOD | {"y": Y + 0.5}, ["--kind", "classification"], "fractions, as classes"),
     "grids": (GOOD, ["--kind", "dense"], "a grid like that of x"),
+    "tiny": (images() | {"x": np.zeros((60, 2, 2))}, ["--backbone", "residual"], "2 x 2, smaller than.*size 3"),
     "one-hot": (GOOD | {"y": np.eye(2)[Y].astype(int)}, ["--kind", "classification"], "one class per example"),
     "dense-parts": (
         parts(y_train=vectors(24), y_val=vectors(24), y_test=vectors(23)),
@@ -196,6 +200,7 @@ def build(world: Path) -> None:
     for name, (fill, _) in HDF5.items():
         write_h5(world / name, fill)
     np.savez(world / "data.npz", **GOOD)
+    np.savez(world / "longer.npz", x=np.zeros((5, 25)))
     np.savez(world / "regression.npz", **regression())
     np.savez(world / "dense.npz", **dense_1d())
     write_h5(world / "good.h5", lambda f: (f.__setitem__("x", X), f.__setitem__("y", Y)))
@@ -212,11 +217,12 @@ def build(world: Path) -> None:
     (world / "notes").mkdir()
     (world / "notes" / "thesis.txt").write_text("mine")
     (world / "file").write_text("a file")
+    (world / "huge.toml").write_text(f"lr = [1{'0' * 400}, 2{'0' * 400}]")
     (world / "mine.json").write_text('{"thesis": 1}')
     (world / "results.md").write_text("my own notes\n")
     (world / "badbackbone.py").write_text(BACKBONES)
     for name, data in JSON.items():
-        for folder, file in (("run", "settings.json"), ("results", "burgers-laptop.json")):
+        for folder, file in (("run", "settings.json"), ("results", "burgers-laptop.json"), ("bench", "bench-layers.json")):
             home = world / f"{folder}-{name}"
             home.mkdir()
             (home / file).write_bytes(data)
@@ -266,11 +272,6 @@ def leaves(request):
 
 number = 3
 '''
-
-
-def copy_run(source: Path, target: Path) -> Path:
-    shutil.copytree(source, target)
-    return target
 
 
 def rewrite(path: Path, change: Callable[[dict], object]) -> None:

@@ -18,7 +18,7 @@ from xdops.operations import XDOperation, from_conv
 Step = Callable[[], object]
 
 #: Forms that the cost model puts this far behind are not timed.
-HOPELESS = 3
+HOPELESS = 2
 
 #: A layer whose convolution takes so many seconds is timed a few times only.
 LONG, FEWEST = 0.3, 3

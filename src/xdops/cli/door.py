@@ -25,11 +25,27 @@ BAD_INPUT, MISTAKE, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
 
 #: How signs are written on a terminal that does not have them.
 _PLAIN = {"±": "+-", "–": "-", "—": "-", "×": "x", "µ": "u", "…": "...", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*"}
-_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "std::bad_alloc")
+_OUT_OF_MEMORY = (
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "std::bad_alloc",
+    "failed to map segment",  # of a library that is loaded late
+)
 
 
 def through(action: Callable[[], int], words: Sequence[str]) -> int:
     """Run the action; its exit code, or that of how it ended. words: what the user typed."""
+    code = _ending(action, words)
+    try:
+        sys.stdout.flush()
+    except OSError:  # something else was wrong before, and has been said
+        drop_output()
+    return code
+
+
+def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
     try:
         code = _exit_code(action)
         sys.stdout.flush()
@@ -79,9 +95,13 @@ def one_line(text: str) -> str:
 
 
 def is_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY)
-    )
+    """Whether the error, or what led to it, says that there is no memory."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, RuntimeError | ImportError | OSError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY):
+        return True
+    before = error.__cause__ or error.__context__
+    return before is not None and is_memory(before)
 
 
 def write_log(error: BaseException, words: Sequence[str]) -> str:

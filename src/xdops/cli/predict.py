@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from xdops.cli.chosen import Chosen
 from xdops.cli.terminal import console
-from xdops.data.arrays import ArrayFile, open_arrays, zip_members
+from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
 from xdops.errors import XDError
 from xdops.search import Tiles
 from xdops.storage.files import check_target, write_file
+from xdops.storage.npy import zip_members
 
 BATCH = 256
 

@@ -29,6 +29,7 @@ from xdops.report.table import comparison_table, terminal_table, tuning_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.overall import OneOfMany, Overall
 from xdops.search.settings import Accelerator, Precision
+from xdops.storage.files import DiskFull
 from xdops.workers import Job
 
 DEFAULT_DATA = "permuted-digits"
@@ -175,6 +176,9 @@ class Search:
         except (Interrupted, KeyboardInterrupt):  # the latter between two runs, or in the report
             console.print(f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", soft_wrap=True)
             return Interrupted.exit_code
+        except DiskFull as full:
+            hint = f"free some space, then go on: {self.command()} --resume"
+            raise XDError(full.given, full.expected, hint) from full
         return 0
 
     @contextmanager

@@ -59,6 +59,18 @@ def check_values(model: nn.Module, verb: str) -> None:
             )
 
 
+def check_finite(name: str, layer: nn.Module) -> None:
+    """Refuse a layer whose numbers are none: whatever took its place would seem to agree with it."""
+    for what, tensor in (*layer.named_parameters(), *layer.named_buffers()):
+        bad = int((~tensor.isfinite()).sum())
+        if bad:
+            raise XDError(
+                f"{name}.{what} with {bad:,} of {tensor.numel():,} values NaN or infinite",
+                "finite weights",
+                "the weights from before the training diverged",
+            )
+
+
 def unwrapped(model: nn.Module) -> nn.Module:
     """The model inside DistributedDataParallel, DataParallel and torch.compile."""
     while type(model).__name__ in ("DistributedDataParallel", "DataParallel", "OptimizedModule"):

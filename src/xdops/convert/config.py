@@ -86,6 +86,11 @@ class XDConfig:
                 raise XDError(f"the name pattern {pattern!r}", f"one that matches a module: {some}, ...", "model.named_modules()")
 
 
+def check_config(config: object) -> None:
+    if not isinstance(config, XDConfig):
+        raise XDError(f"a config that is a {type(config).__name__}", "an XDConfig", 'XDConfig(depth=3, b="trained")')
+
+
 def one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise XDError(f"{what}={value!r}", " or ".join(map(repr, allowed)), f"{what}={allowed[0]!r}")

@@ -18,6 +18,9 @@ def parameter_groups(
     `weight_decay`. No parameter is in both; an empty group is left out. Parameters that are frozen at the moment are listed too,
     so that they learn once they are unfrozen: optimizers pass over what has no gradient.
     """
+    given = {"lr": lr, "arch_lr": arch_lr, "weight_decay": weight_decay, "arch_weight_decay": arch_weight_decay}
+    for name, value in given.items():
+        check_rate(name, value)
     groups = [
         {"name": "weights", "params": weight_parameters(model), "lr": lr, "weight_decay": weight_decay},
         {"name": "architecture", "params": arch_parameters(model), "lr": arch_lr, "weight_decay": arch_weight_decay},
@@ -28,3 +31,13 @@ def parameter_groups(
             "a model without parameters", "something that learns", "a merged model learns again after xdops.unmerge_(model)"
         )
     return groups
+
+
+def check_rate(name: str, value: object) -> None:
+    """Refuse what no optimizer can use; a tensor of one number is good, too."""
+    try:
+        good = 0 <= float(value) < float("inf")  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise XDError(f"{name}={value!r}", "zero or a positive number", f"{name}=1e-3")

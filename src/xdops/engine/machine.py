@@ -48,7 +48,7 @@ def rates_restored() -> Iterator[None]:
 
 @lru_cache(maxsize=16)
 def _of_machine(threads: int, with_kernels: bool) -> Rates:
-    machine = {"format": 2, "processor": processor(), "torch": torch.__version__, "threads": threads, "kernels": with_kernels}
+    machine = {"processor": processor(), "torch": torch.__version__, "threads": threads, "kernels": with_kernels}
     path = cache_folder() / f"rates-{digest(machine)[:16]}.json"
     found = _read(path)
     if found is not None:

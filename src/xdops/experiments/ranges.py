@@ -18,6 +18,7 @@ from scipy.stats import qmc
 
 from xdops.errors import XDError
 from xdops.search import SearchSettings
+from xdops.storage.documents import read_object
 
 Values = Mapping[str, float]
 
@@ -77,7 +78,7 @@ class Ranges:
 def check_bounds(name: str, pair: Any) -> None:
     """Two numbers in order, within what the setting can be."""
     tuned, example = TUNABLE[name], f"{name} = {DEFAULT.get(name)}"
-    numbers = isinstance(pair, list | tuple) and len(pair) == 2 and all(type(v) in (int, float) and math.isfinite(v) for v in pair)
+    numbers = isinstance(pair, list | tuple) and len(pair) == 2 and all(type(v) in (int, float) and abs(v) < math.inf for v in pair)
     if not numbers:
         raise XDError(f"range {name} = {pair}", "two numbers, from and to", example)
     if pair[0] > pair[1]:
@@ -95,13 +96,8 @@ def read_ranges(path: Path | None) -> Ranges:
     """Of the user's file, or those that come with xdops."""
     if path is None:
         return Ranges({name: (low, high) for name, (low, high) in DEFAULT.items()})
-    try:
-        text = path.read_text()
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
-        raise XDError(f"--ranges {path}, which cannot be read ({error})", "a TOML or JSON file", "lr = [0.001, 0.1]") from error
-    if not isinstance(found, dict):
-        raise XDError(f"--ranges {path}, which holds a {type(found).__name__}", "a range for each name", "lr = [0.001, 0.1]")
+    parse = json.loads if path.suffix == ".json" else tomllib.loads
+    found = read_object(path, parse, "a TOML or JSON file with a range for each name", "lr = [0.001, 0.1]")
     return Ranges({name: tuple(pair) if isinstance(pair, list) else pair for name, pair in found.items()})
 
 

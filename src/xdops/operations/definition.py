@@ -61,6 +61,17 @@ def check_shape(shape: tuple[int, ...], dtype: torch.dtype, channels: int, axes:
     _check(shape, dtype, channels, axes)
 
 
+def check_device(x: Tensor, weight: Tensor) -> None:
+    """Refuse an input that is elsewhere than the operation, which on the meta device has no numbers at all."""
+    if x.device != weight.device:
+        empty = weight.device.type == "meta"
+        raise XDError(
+            f"an input on {x.device}",
+            f"{weight.device}, where the operation is" + (", without values" if empty else ""),
+            "model.to_empty(device='cpu'), then load its weights" if empty else f"x.to({str(weight.device)!r})",
+        )
+
+
 def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequence[Axis]) -> None:
     check_floating(dtype, "an input")
     if len(shape) != len(axes) + 2:

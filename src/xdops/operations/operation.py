@@ -19,7 +19,7 @@ from xdops.matrices.pairs import to_complex
 from xdops.operations.architecture import ARCHITECTURE, Architecture
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
-from xdops.operations.definition import check_input, check_shape, xd_operation
+from xdops.operations.definition import check_device, check_input, check_shape, xd_operation
 from xdops.operations.merged import merged
 from xdops.operations.source import Source
 
@@ -183,6 +183,7 @@ class XDOperation(Architecture):
         else:
             check_shape(tuple(input.shape), input.dtype, self.in_channels, self.axes)
         o, bias = self.operands(), self.bias
+        check_device(input, o.weight)
         device = input.device.type
         autocast = device != "meta" and torch.is_autocast_enabled(device)
         if input.dtype != o.weight.dtype and not autocast:

@@ -23,6 +23,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.matrices.pairs import check_floating, to_complex
 from xdops.operations.architecture import ARCHITECTURE, Architecture
+from xdops.operations.definition import check_device
 from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
 from xdops.operations.source import Source
 
@@ -181,6 +182,7 @@ class ShiftInvariantOperation(Architecture):
     def _check(self, x: Tensor) -> None:
         """Refuse what does not fit, before anything is computed."""
         check_floating(x.dtype, "an input")
+        check_device(x, self.weight)
         if x.dim() != len(self.windows) + 2 or x.shape[1] != self.in_channels:
             raise XDError(
                 f"an input of shape {tuple(x.shape)}",

@@ -36,7 +36,6 @@ def _burgers_seconds(s: BurgersSettings) -> float:
     return 0.02 + 512 * 1.6e-7 * steps + 1e-7 * s.size
 
 
-#: Rates are those of one core of 2024, to a factor of a few.
 KINDS: dict[type, Kind] = {
     BurgersSettings: Kind("burgers", make_burgers, lambda _: 64, _burgers_seconds, lambda s: 2 * s.size, lambda s: 4 * s.size),
     DarcySettings: Kind(

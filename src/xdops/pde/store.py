@@ -20,9 +20,10 @@ import h5py
 import numpy as np
 
 from xdops.errors import XDError
-from xdops.storage.files import check_target, replacing
+from xdops.storage.files import check_target, make_folder, replacing
 from xdops.storage.foreign import Parser
 from xdops.storage.lock import lock_file
+from xdops.storage.npy import read_member, zip_members
 
 SUFFIXES = (".npz", ".h5")
 
@@ -35,23 +36,23 @@ def fill(path: Path, description: str, samples: int, chunk: int, make: Make, pro
     """Make the file, or continue where the last process stopped. A file of another description is never overwritten."""
     check_store(path, 0)
     part = _part(path)
-    with _disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with lock_file(path, wait=True):
-            if path.exists():  # another process may have made it while this one waited
-                return
-            done = _count_done(part, description) if part.exists() else 0
-            for start in range(done - done % chunk, samples, chunk):
-                if progress is not None:
-                    progress(start, samples)
-                indices = range(start, min(start + chunk, samples))
-                a, u = (np.ascontiguousarray(x, dtype="<f4") for x in make(indices))
-                _check_finite(a, u, start)
+    tell: Progress = progress if progress is not None else lambda done, of: None
+    make_folder(path.parent)
+    with lock_file(path, wait=True):
+        if path.exists():  # another process may have made it while this one waited
+            return
+        done, places = _continued(part, description) if part.exists() else (0, {})
+        for start in range(done - done % chunk, samples, chunk):
+            tell(start, samples)
+            indices = range(start, min(start + chunk, samples))
+            a, u = (np.ascontiguousarray(x, dtype="<f4") for x in make(indices))
+            _check_finite(a, u, start)
+            with _disk_errors(path):
                 if not part.exists():
-                    _lay_out(part, description, samples, a.shape[1:], u.shape[1:])
-                _put(part, indices, a, u)
-            if progress is not None:
-                progress(samples, samples)
+                    places = _lay_out(part, description, samples, a.shape[1:], u.shape[1:])
+                _put(part, places, indices, a, u)
+        tell(samples, samples)
+        with _disk_errors(path):
             _finish(part, path)
 
 
@@ -83,7 +84,10 @@ def read(path: Path, description: str | None = None) -> tuple[str, Arrays]:
     return written, arrays
 
 
-def _lay_out(part: Path, description: str, samples: int, a_shape: tuple[int, ...], u_shape: tuple[int, ...]) -> None:
+Places = dict[str, int]  # where each array begins in the file
+
+
+def _lay_out(part: Path, description: str, samples: int, a_shape: tuple[int, ...], u_shape: tuple[int, ...]) -> Places:
     """The whole structure, and all the room that it will need, before anything is in it."""
     with replacing(part) as new:
         with h5py.File(new, "w") as file:
@@ -95,17 +99,17 @@ def _lay_out(part: Path, description: str, samples: int, a_shape: tuple[int, ...
                 early.set_obj_track_times(False)  # equal settings make equal files, whenever
                 space = h5py.h5s.create_simple((samples, *shape))
                 h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(kind)), space, early)
+            places = {name: item.id.get_offset() for name, item in file.items()}
         with open(new, "r+b") as raw:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(raw.fileno(), 0, os.path.getsize(new))  # a disk that is too small says so now
+    return places
 
 
-def _put(part: Path, indices: range, a: np.ndarray, u: np.ndarray) -> None:
+def _put(part: Path, places: Places, indices: range, a: np.ndarray, u: np.ndarray) -> None:
     """Samples to their places; marked as done once they are on the disk."""
     sums = np.array([_checksum(*sample) for sample in zip(a, u, strict=True)], dtype="<u4")
     done = np.ones(len(indices), dtype="|u1")
-    with h5py.File(part, "r") as file:
-        places = {name: item.id.get_offset() for name, item in file.items()}
     with open(part, "r+b") as raw:
         for together in ({"a": a, "u": u, "checksum": sums}, {"done": done}):
             for name, values in together.items():
@@ -115,8 +119,8 @@ def _put(part: Path, indices: range, a: np.ndarray, u: np.ndarray) -> None:
             os.fsync(raw.fileno())
 
 
-def _count_done(part: Path, description: str) -> int:
-    """How many samples of an interrupted file are done and whole, from the first on."""
+def _continued(part: Path, description: str) -> tuple[int, Places]:
+    """How many samples of an interrupted file are done and whole, from the first on, and where its arrays are."""
     with _foreign_files(part):
         written, arrays = _views(part)
         _same(part, written, description)
@@ -124,7 +128,8 @@ def _count_done(part: Path, description: str) -> int:
             mark and _checksum(a, u) == total
             for mark, a, u, total in zip(*(arrays[name] for name in ("done", "a", "u", "checksum")), strict=True)
         )
-        return next((i for i, good in enumerate(whole) if not good), len(arrays["done"]))
+        done = next((i for i, good in enumerate(whole) if not good), len(arrays["done"]))
+        return done, {name: view.offset for name, view in arrays.items()}
 
 
 def _finish(part: Path, path: Path) -> None:
@@ -142,13 +147,13 @@ def _open_h5(path: Path) -> tuple[str, Arrays, np.ndarray]:
     return written, {name: arrays[name] for name in ("a", "u")}, arrays["checksum"]
 
 
-def _views(path: Path) -> tuple[str, Arrays]:
+def _views(path: Path) -> tuple[str, dict[str, np.memmap]]:
     """Description and all arrays. Who wrote the file is not known yet: a process that may crash says where they lie."""
     found = Parser(path, "hdf5").layout()
     kinds = {"a": "<f4", "u": "<f4", "checksum": "<u4", "done": "|u1"}
     if found["description"] is None or {n: x["dtype"] for n, x in found["arrays"].items()} != kinds:
         raise _unreadable(path, "it was not written by xdops")
-    views: Arrays = {name: np.memmap(path, x["dtype"], "c", x["offset"], tuple(x["shape"])) for name, x in found["arrays"].items()}
+    views = {name: np.memmap(path, x["dtype"], "c", x["offset"], tuple(x["shape"])) for name, x in found["arrays"].items()}
     if len({len(view) for view in views.values()}) != 1:
         raise _unreadable(path, "its arrays differ in length")
     return found["description"], views
@@ -157,11 +162,10 @@ def _views(path: Path) -> tuple[str, Arrays]:
 def _open_npz(path: Path) -> tuple[str, Arrays, np.ndarray]:
     if not zipfile.is_zipfile(path):
         raise _unreadable(path, "it is not an .npz file")
-    with np.load(path, allow_pickle=False) as file:
-        if not {"a", "u", "checksum", "settings"} <= set(file.files):
-            raise _unreadable(path, "it was not written by xdops")
-        written, sums = str(file["settings"]), file["checksum"]
-        arrays = {name: file[name] for name in ("a", "u")}
+    if not {"a", "u", "checksum", "settings"} <= set(zip_members(path)):
+        raise _unreadable(path, "it was not written by xdops")
+    written, sums = str(read_member(path, "settings")), read_member(path, "checksum")
+    arrays = {name: read_member(path, name) for name in ("a", "u")}
     if sums.ndim != 1 or any(x.dtype != "<f4" or x.ndim < 2 or len(x) != len(sums) for x in arrays.values()):
         raise _unreadable(path, "it was not written by xdops")
     return written, arrays, sums

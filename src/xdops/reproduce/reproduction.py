@@ -36,7 +36,7 @@ from xdops.reproduce.tuning import parts_of, settle, to_run
 from xdops.search import Diverged, Progress, Silent, search
 from xdops.search.distributed import under_torchrun
 from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
-from xdops.storage.files import check_room, make_folder
+from xdops.storage.files import check_room
 from xdops.storage.lock import Held, lock
 from xdops.workers import Job, Workers
 
@@ -104,7 +104,7 @@ class Reproduction:
         """All rows, and those that are to be run, whose folders are there now."""
         rows = self.rows()
         chosen = select(rows, self.patterns)
-        self._claim(chosen, tell)
+        self._check_folders(chosen, tell)
         return rows, chosen
 
     def _left(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
@@ -164,18 +164,16 @@ class Reproduction:
     def _folder(self, row: Row, seed: int) -> Path:
         return run_folder(self.home, row, seed)
 
-    def _claim(self, rows: Sequence[Row], tell: Report) -> None:
-        """Make the rows' folders; say which rows have runs of other settings, which are kept and not used."""
+    def _check_folders(self, rows: Sequence[Row], tell: Report) -> None:
+        """Refuse what cannot be continued; say which rows have runs of other settings, which are kept and not used."""
         check_room(self.home, 1 << 20)
         check_room(self.results, 1 << 20)
         every = [part for row in rows for part in parts_of(row)]
         folders = {part.folder for part in every}
         for row in every:
-            folder = self.home / row.folder
-            settings = json.loads(json.dumps(row.settings))
-            facts = {"method": row.method, "setting": dict(row.setting), "settings": settings}
-            if (folder / ROW).exists():
-                read_sealed(folder / ROW, "row", digest(settings), ANOTHER)
+            path, settings = self.home / row.folder / ROW, json.loads(json.dumps(row.settings))
+            if path.exists():
+                read_sealed(path, "row", digest(settings), ANOTHER)
                 continue
             for other in sorted(self.home.glob(f"{glob.escape(row.slug)}-????????/{ROW}")):
                 if other.parent.name in folders:
@@ -183,18 +181,25 @@ class Reproduction:
                 with understood(other, hint=ANOTHER):
                     changed = named_differences(read_sealed(other, "row", hint=ANOTHER)["settings"], settings, most=4)
                 tell(f"{row.label}: other settings than in {other.parent} ({changed}), which is left as it is")
-            make_folder(folder)
-            write_sealed(folder / ROW, "row", digest(settings), facts)
+
+    def _claim(self, row: Row, seed: int) -> None:
+        """Say in the folders of the row and of the run what they are for."""
+        settings = json.loads(json.dumps(row.settings))
+        facts = {"method": row.method, "setting": dict(row.setting), "settings": settings}
+        write_sealed(self.home / row.folder / ROW, "row", digest(settings), facts)
+        write_machine(self._folder(row, seed), row, seed)
 
     def _run_one(self, row: Row, seed: int, folder: Path, progress: Callable[[], Progress | None], tell: Report) -> None:
-        write_machine(folder, row, seed)
+        """Nothing is written before the data are known to be there."""
         started = time.monotonic()
         if isinstance(row, MeasuredRow):
             values = {name: float(value) for name, value in row.measure(seed).items()}
+            self._claim(row, seed)
             write_measured(folder, row, seed, values, time.monotonic() - started)
             return
         assert isinstance(row, SearchRow)
         prepared = row.prepare(seed)
+        self._claim(row, seed)
         settings = dataclasses.replace(prepared.settings, seed=seed)
         try:
             search(

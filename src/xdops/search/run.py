@@ -37,7 +37,7 @@ from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
 from xdops.search.signals import StopRequest, stop_on_signals
 from xdops.storage.documents import digest
-from xdops.storage.files import make_folder
+from xdops.storage.files import DiskFull, make_folder
 from xdops.storage.lock import lock
 
 T = TypeVar("T")
@@ -117,15 +117,23 @@ def _train(network: nn.Module, work: Work[T], problem: Problem, settings: Search
     return pickle.loads(details[0])
 
 
-_ENDINGS: dict[str, Callable[..., Exception]] = {"Interrupted": Interrupted, "Diverged": Diverged, "XDError": XDError}
+_ENDINGS: dict[str, Callable[..., Exception]] = {
+    "Interrupted": Interrupted,
+    "Diverged": Diverged,
+    "DiskFull": DiskFull,
+    "XDError": XDError,
+}
 
 
 def _train_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
     """In a started process, its ending as plain data, which Fabric leaves alone. All processes end alike, see `_Run._first`."""
     try:
         return "done", pickle.dumps(_train_here(fabric, *arguments))
-    except (Interrupted, XDError) as ending:
-        return type(ending).__name__, *ending.__reduce__()[1]
+    except Interrupted as ending:
+        return "Interrupted", *ending.__reduce__()[1]
+    except XDError as error:
+        kind = type(error).__name__
+        return kind if kind in _ENDINGS else "XDError", error.given, error.expected, error.hint
 
 
 def _train_here(

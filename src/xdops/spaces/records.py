@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from xdops.convert.config import XDConfig
-from xdops.convert.edges import Edge, Origin, kept_edge, origin_of, set_origin
+from xdops.convert.edges import Edge, Origin, origin_of, set_origin
 from xdops.convert.kinds import KINDS, describe
 from xdops.convert.kinds.convolution import grow, grown_to
 from xdops.convert.kinds.kind import LeaveAlone, Recipe
-from xdops.convert.merge import is_still, merge_operations
+from xdops.convert.merge import merge_operations, merged_layers
 from xdops.convert.replace import swap
 from xdops.convert.xd import restore as restore_xd
 from xdops.errors import XDError
@@ -30,16 +30,11 @@ _DTYPES = {str(t).removeprefix("torch."): t for t in (torch.float16, torch.bfloa
 def surgery(model: nn.Module) -> dict[str, Any]:
     """`layers`: the converted ones; `grown`: those that came back with larger filters; `merged`: names of the merged ones."""
     layers, grown, merged = [], {}, []
+    operations = dict(merged_layers(model))
     for name, place in model.named_modules():
-        edge = place
-        if (kept := kept_edge(place)) is not None:
-            if not is_still(place, kept):
-                raise XDError(
-                    f"a model whose {name} was changed after it was merged",
-                    "merged layers that compute what their operations do",
-                    "xdops.unmerge_(model), then change the operations, then merge_ again",
-                )
-            edge = kept
+        edge: nn.Module = place
+        if place in operations:
+            edge = operations[place]
             merged.append(name)
         origin = origin_of(edge)
         if origin is not None:

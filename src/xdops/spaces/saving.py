@@ -11,8 +11,10 @@ The file is safetensors; its metadata holds one entry "xdops", a JSON text:
     same      tensors that are the same parameter as another: name -> name
     complex   names of complex tensors, which are stored as real pairs
     extra     state of modules that is no tensor (get_extra_state), as JSON
+    sha256    of all other entries and of the tensors: what was changed after it was written is refused
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -27,9 +29,11 @@ from xdops.convert.edges import kept_edge
 from xdops.errors import XDError
 from xdops.operations.resampling import ResampledOperation
 from xdops.spaces.records import merge_again_, repeat_, surgery
+from xdops.storage.documents import understood
 from xdops.storage.files import write_file
 
 FORMAT = 1
+WHOLE, AGAIN = "a whole file of xdops.save", "another copy of it, or save the model again"
 _SHOWN = 4  # differences that an error lists
 
 
@@ -60,7 +64,18 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     }
     pairs = {name: torch.view_as_real(t) if t.is_complex() else t for name, t in tensors.items()}
     copies = {name: t.cpu().clone(memory_format=torch.contiguous_format) for name, t in pairs.items()}
-    write_file(path, safetensors.torch.save(copies, {"xdops": json.dumps(header)}))
+    write_file(path, safetensors.torch.save(copies, {"xdops": json.dumps(header | {"sha256": digest(header, copies)})}))
+
+
+def digest(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """Of the header, but for its own entry, and of every tensor: name, dtype, shape and bytes."""
+    entries = {key: value for key, value in header.items() if key != "sha256"}
+    found = hashlib.sha256(json.dumps(entries, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def check_not_resized(model: nn.Module) -> None:
@@ -77,8 +92,8 @@ def check_not_resized(model: nn.Module) -> None:
 def load(path: str | os.PathLike[str], build: Callable[[], nn.Module] | nn.Module) -> nn.Module:
     """The model that was saved: build() makes its backbone (or is it), which is converted as recorded and given the tensors.
 
-    Needs no example. Refuses a file that is not xdops's or of a later format, and a backbone other than the one that was saved,
-    naming what differs.
+    Needs no example. Refuses a file that is not xdops's, was changed since, or is of a later format, and a backbone other than the
+    one that was saved, naming what differs.
     """
     path = Path(path)
     header, tensors = read(path)
@@ -86,7 +101,7 @@ def load(path: str | os.PathLike[str], build: Callable[[], nn.Module] | nn.Modul
     if not isinstance(model, nn.Module):
         raise XDError(f"a build that returns a {type(model).__name__}", "the backbone, an nn.Module", "load(path, lambda: LeNet())")
     check_values(model, "load")
-    try:
+    with understood(path, WHOLE, AGAIN):
         state = {name: torch.view_as_complex(t) if name in header["complex"] else t for name, t in tensors.items()}
         state |= {name: state[other] for name, other in header["same"].items()}
         repeat_(model, header, {name: tuple(t.shape) for name, t in tensors.items()})
@@ -94,10 +109,6 @@ def load(path: str | os.PathLike[str], build: Callable[[], nn.Module] | nn.Modul
         take_dtypes(model, state)
         model.load_state_dict(state | header["extra"])
         merge_again_(model, header)
-    except XDError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise not_ours(path, f"its header is damaged ({type(error).__name__}: {error})") from error
     return model
 
 
@@ -120,8 +131,11 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 )
             if version != FORMAT:
                 raise not_ours(path, f"its format is {version!r}")
-            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dict
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dict
+            if header.get("sha256") != digest(header, tensors):
+                raise XDError(f"{path}, which does not verify: it was changed after it was written", WHOLE, AGAIN)
+            return header, tensors
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, XDError):
             raise
         why = "it has no xdops header" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
@@ -129,7 +143,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def not_ours(path: Path, why: str) -> XDError:
-    return XDError(f"{path}, which xdops.save has not written ({why})", "a whole file of xdops.save", "save the model again")
+    return XDError(f"{path}, which xdops.save has not written ({why})", WHOLE, AGAIN)
 
 
 def unmerged_state(model: nn.Module) -> dict[str, Any]:

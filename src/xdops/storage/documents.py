@@ -28,13 +28,18 @@ T = TypeVar("T")
 
 def read_json(path: Path, expected: str = "a file that xdops wrote", hint: str = "write it again") -> Json:
     """The JSON object in the file; anything else is refused by name."""
+    return read_object(path, json.loads, expected, hint)
+
+
+def read_object(path: Path, parse: Callable[[str], Any], expected: str, hint: str) -> Json:
+    """What `parse` makes of the text in a regular file, if that is an object, names with values; refused otherwise."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is not a regular file")
         if status.st_size > _LARGEST:
             raise ValueError(f"it has {status.st_size:,} bytes")
-        value = json.loads(path.read_bytes())
+        value = parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise XDError(f"{path}, which cannot be read ({_why(error)})", expected, hint) from error
     if not isinstance(value, dict):

@@ -81,13 +81,17 @@ def make_folder(folder: Path) -> None:
         raise disk_error(folder, 0, error) from error
 
 
+class DiskFull(XDError):
+    """There was no room for a file."""
+
+
 def disk_error(path: Path, size: int, error: OSError) -> XDError:
     """What a user can do about a disk that refuses to write."""
     if error.errno in FULL:
-        return XDError(
+        return DiskFull(
             f"a full disk: {path} ({size:,} bytes) could not be written",
             "room for it; what was written before is intact",
-            "free some space, then the same again (a search: with --resume)",
+            "free some space, then do the same again",
         )
     return XDError(
         f"{path}, which could not be written ({error.strerror or error})",

@@ -1,4 +1,4 @@
-"""Reads .h5 and .mat files in a process of its own: `python parser.py FILE KIND ROOM`, with KIND hdf5, mat73 or mat.
+"""Reads .h5 and .mat files in a process of its own: `python parser.py FILE KIND ROOM`, with KIND hdf5, mat73, mat or cells.
 
 Their parsers are C code that a damaged file can crash. A request is a JSON line on stdin: null for the list of arrays, the name of
 one, or ["layout"] for where the arrays of a file of ours lie. The answer is a JSON line on stdout, for an array followed by its
@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -107,10 +108,25 @@ def read_mat(path: str, name: str, room: int) -> np.ndarray:
     return np.asarray(array)
 
 
+@lru_cache(maxsize=1)  # there is one file per process
+def cells(path: str) -> dict[str, np.ndarray]:
+    """Every entry of every cell array as NAME/NUMBER, other arrays by their names."""
+    import scipy.io
+
+    found = {}
+    for name, array in scipy.io.loadmat(path).items():
+        if isinstance(array, np.ndarray) and array.dtype == object:
+            found.update({f"{name}/{i}": np.asarray(cell) for i, cell in enumerate(array.reshape(-1))})
+        elif isinstance(array, np.ndarray):
+            found[name] = array
+    return found
+
+
 KINDS: dict[str, tuple[Callable[[str], list[str]], Callable[[str, str, int], np.ndarray]]] = {
     "hdf5": (list_hdf5, read_hdf5),
     "mat73": (list_hdf5, lambda path, name, room: read_hdf5(path, name, room).T),  # MATLAB 7.3: HDF5, column-major
     "mat": (list_mat, read_mat),
+    "cells": (lambda path: list(cells(path)), lambda path, name, room: cells(path)[name]),
 }
 
 

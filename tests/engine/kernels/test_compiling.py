@@ -42,3 +42,14 @@ def test_without_a_place_for_a_lock_everyone_compiles_for_itself(tmp_path):
     environment = os.environ | {"XDOPS_CACHE": os.devnull, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("12.0 12.0\n", "compiling kernels (once)\n")
+
+
+@pytest.mark.parametrize("bytes_per_file", [100, 1 << 30])
+def test_a_full_disk_stops_no_kernel(bytes_per_file, tmp_path):
+    script = tmp_path / "script.py"
+    limit = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({bytes_per_file}, resource.RLIM_INFINITY))\n"
+    script.write_text(limit + SCRIPT)
+    environment = os.environ | {"XDOPS_CACHE": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "12.0 12.0\n", done.stderr
+    assert any(tmp_path.rglob("*.nbc")) == (bytes_per_file > 100)

@@ -44,7 +44,10 @@ class Kernel:
         if dtype in self.compiled:
             return self.function(*args)
         with _one_process(), event.install_listener("numba:compile", _teller):
-            result = self.function(*args)
+            try:
+                result = self.function(*args)
+            except OSError:  # a full disk: it is compiled and cannot be kept; a kernel itself opens no file
+                result = self.function(*args)
         self.compiled.add(dtype)
         return result
 

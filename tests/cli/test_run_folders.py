@@ -14,13 +14,6 @@ PREDICT = ["predict", "out", "data.npz", "-o", "p.npz", "--space", "xd", "--seed
 
 
 @pytest.fixture(scope="module")
-def commands():
-    server = Commands()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Path:
     """Two searches, one around our own network, one around a user's."""
     folder = tmp_path_factory.mktemp("finished")
