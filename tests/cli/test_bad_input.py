@@ -38,6 +38,14 @@ SHARED = "no/such/b.json", "file/b.json", "notes", ("mine.json", "holds somethin
 #: A bad value of a flag, alone or with words of the complaint.
 Value = str | tuple[str, str]
 
+#: How several runs at a time are made, the same for every command that makes runs.
+WORKERS: dict[str, tuple[Value, ...]] = {
+    "--workers": (*WHOLE, "0", "100000"),
+    "--ray": ("", "nowhere"),
+    "--cpus-per-run": (*WHOLE, "0", "100000"),
+    "--gpus-per-run": (*WHOLE, "1000"),
+}
+
 #: By command: one that is good, and bad values of every flag that takes some. Those that take none are given one, see `flag_cases`.
 FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
     "search": (SEARCH, {
@@ -68,6 +76,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--precision": ("", "16", "half"),
         "--accelerator": ("", "tpu", (MISSING_DEVICE, f"accelerator {MISSING_DEVICE}.*does not have")),
         "--processes": (*WHOLE, "0", "100000"),
+        **WORKERS,
         "--trials": (*WHOLE, "100001"),
         "--ranges": ("missing.toml", "notes", "pipe.npz", "data.npz", *(f"{name}.json" for name in bad_world.JSON), "huge.toml"),
     }),
@@ -92,7 +101,13 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--out": ("file", "file/below", "/proc/xdops"),
         "--results": ("file", "file/below", "/proc/xdops"),
         "--docs": ("file", "file/below", "/proc/xdops", "."),
+        **WORKERS,
         "--data-dir": (("missing", "data folder missing, which does not exist"), "file", "notes"),
+    }),
+    "plan": ("plan complexity", {
+        "--scale": ("", "huge"),
+        "--tflops": (*NUMBER, "0", "abc", "1e9"),
+        "--data-dir": (("missing", "complexity"),),
     }),
     "bench layers": ("bench layers --no-memory --only cifar-32 --json new.json", {
         "--only": ("nothing", ""),
