@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV := $(VENV)/.dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo test test-portable lint types unit package docs bench clean
 
@@ -14,11 +16,16 @@ help:
 	@echo "make docs   the documentation with its gallery, in docs/_build/html"
 	@echo "make bench  time XD-operations against the convolutions they replace"
 
+# What a user needs, and what the tests need besides.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0" -c constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(PIP) "torch==2.13.0"
+	$(PIP) -e .
 	touch $(READY)
+
+$(DEV): $(READY)
+	$(PIP) -e ".[dev]"
+	touch $(DEV)
 
 demo: $(READY)
 	rm -rf runs/demo
@@ -26,36 +33,37 @@ demo: $(READY)
 
 test: lint types unit
 
-lint: $(READY)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(DEV)
 	$(BIN)/mypy
 
 # Two workers with one thread each: more threads than cores only wait for each other.
-unit: $(READY)
+unit: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 # Other instructions and other numbers of threads round otherwise; what training achieves must not depend on it.
-test-portable: $(READY)
+test-portable: $(DEV)
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 $(BIN)/pytest -n 2 -m trains
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/pytest -n 2 -m trains
 	OMP_NUM_THREADS=2 $(BIN)/pytest -n 1 -m trains
 
 # Dependencies are those of this environment; what is tried is what a user gets from `pip install xdops`.
-package: $(READY)
+package: $(DEV)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	OMP_NUM_THREADS=1 $(BIN)/python tests/support/try_package.py dist
 
 # Runs the ten examples of the gallery; XDOPS_TINY=1 does it at a tiny scale.
-docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs,onnx]"
+docs: $(DEV)
+	$(PIP) -e ".[docs,onnx]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 bench: $(READY)
+	$(PIP) -e ".[kernels]"
 	$(BIN)/xdops bench layers
 
 clean:
