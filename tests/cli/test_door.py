@@ -15,6 +15,7 @@ from commands import Commands, assert_refused
 
 from xdops.cli import door
 from xdops.cli.main import main
+from xdops.storage.lock import lock, lock_file
 
 SEARCH = shlex.split("search data.npz --out out --seeds 1 --epochs 2 --backbone small --depth 1 1 1 --spaces backbone")
 
@@ -146,7 +147,13 @@ def test_control_characters_stay_on_the_line() -> None:
 
 
 def test_two_processes_on_one_folder_the_second_is_told(home: Path, commands: Commands) -> None:
-    from xdops.storage.lock import lock
-
     with lock(home / "out"):
         assert_refused(commands.run([*SEARCH, "-q"], home), f"out, which process {os.getpid()} on .* is using")
+
+
+def test_two_processes_on_one_data_file_the_second_is_told(home: Path, commands: Commands) -> None:
+    words = ["data", "darcy", "--samples=2", "--size=9", "--out=d.npz"]
+    with lock_file(home / "d.npz"):
+        assert_refused(commands.run(words, home), f"d.npz, which process {os.getpid()} on .* is using")
+    assert commands.run(words, home).code == 0
+    assert sorted(p.name for p in home.iterdir()) == ["d.npz", "data.npz"]

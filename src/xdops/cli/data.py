@@ -1,6 +1,7 @@
 """`xdops data`: make the data of the equations that the paper learns to solve."""
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings, data_folder, estimate, file_name, write_dataset
 from xdops.pde.navier_stokes import NavierStokesSettings
+from xdops.storage.lock import lock_file
 
 INTERRUPTED = 130  # what the shell sees after Ctrl-C
 
@@ -46,13 +48,18 @@ class Target(ABC):
             check_duration(estimate(settings), self.however_long)
         console = terminal.console(soft_wrap=True)
         try:
-            with Display(console, settings.samples) as display:
+            with _alone(path), Display(console, settings.samples) as display:
                 arrays = write_dataset(settings, path, display.update)
         except KeyboardInterrupt:
             console.print("Stopped; finished samples are kept. Run the same command again to continue.")
             return INTERRUPTED
         console.print(f"{path}: " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
         return 0
+
+
+def _alone(path: Path) -> AbstractContextManager[None]:
+    """To make a file by oneself: another process that is making it is named, where a table that needs the data would wait."""
+    return lock_file(path) if path.parent.is_dir() and not path.exists() else nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True)
