@@ -12,8 +12,15 @@ from xdops.data.own import DataSettings, task_from_arrays
 from xdops.data.split import split_indices
 from xdops.data.task import Reading
 from xdops.errors import XDError
+from xdops.search import Batch, MeanMetric
 
 RNG = np.random.default_rng(0)
+
+
+def measured(metric: MeanMetric, prediction: torch.Tensor, y: torch.Tensor) -> float:
+    """The metric of all examples in one batch."""
+    total, count = metric.function(prediction, Batch(prediction, y))
+    return metric.of(float(total), count)
 
 
 def make(x: np.ndarray, y: np.ndarray, **settings):
@@ -115,7 +122,7 @@ def test_the_regression_metric_is_in_the_units_of_the_data() -> None:
     task = make(RNG.normal(size=(40, 16)), RNG.normal(100, 20, size=40))
     y = task.problem.test.y
     off_by_two = torch.from_numpy(task.reading.y_scaling.apply((y + 2).numpy()))
-    assert float(task.problem.metric.function(off_by_two, y)) == pytest.approx(2, rel=1e-4)
+    assert measured(task.problem.metric, off_by_two, y) == pytest.approx(2, rel=1e-4)
 
 
 def test_the_dense_metric_is_the_mean_relative_error_and_survives_targets_of_zero() -> None:
@@ -124,8 +131,8 @@ def test_the_dense_metric_is_the_mean_relative_error_and_survives_targets_of_zer
     task = make(RNG.normal(size=(40, 16)), y)
     target = torch.tensor([[[3.0, 4.0] + [0.0] * 14]])
     prediction = torch.from_numpy(task.reading.y_scaling.apply(target.numpy() * 1.1))
-    assert float(task.problem.metric.function(prediction, target)) == pytest.approx(0.1, rel=1e-3)
-    assert np.isfinite(float(task.problem.metric.function(torch.zeros_like(task.problem.train.y), task.problem.train.y)))
+    assert measured(task.problem.metric, prediction, target) == pytest.approx(0.1, rel=1e-3)
+    assert np.isfinite(measured(task.problem.metric, torch.zeros_like(task.problem.train.y), task.problem.train.y))
 
 
 def test_validation_is_taken_from_training_where_only_training_and_test_are_given() -> None:
@@ -146,7 +153,7 @@ def test_losses_and_metrics_can_be_sent_to_other_processes() -> None:
         loss, metric = pickle.loads(pickle.dumps((problem.loss, problem.metric)))
         prediction = torch.randn(len(problem.test), *((2,) if y.ndim == 1 else problem.test.y.shape[1:]))
         assert loss(prediction, problem.test.y) == problem.loss(prediction, problem.test.y)
-        assert metric.function(prediction, problem.test.y) == problem.metric.function(prediction, problem.test.y)
+        assert measured(metric, prediction, problem.test.y) == measured(problem.metric, prediction, problem.test.y)
 
 
 def test_complex_inputs_are_refused_with_what_to_do() -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -68,15 +67,14 @@ def test_two_processes_under_torchrun_stopped_and_resumed_equal_one_with_a_summe
 
 
 def test_two_nodes_with_a_rendezvous_and_batch_norm_over_both_equal_one_process(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{free.getsockname()[1]}"
+    place = f"127.0.0.1:{20_000 + os.getpid() % 10_000}"  # below the ports that systems hand out by themselves
     # As on two machines, where the same command is given on each:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]
     command = [*torchrun, "--rdzv-endpoint", place, str(SUPPORT), str(tmp_path / "two"), "summed", "normed"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     nodes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) for _ in range(2)]
-    assert [(node.communicate()[1], node.returncode)[1] for node in nodes] == [0, 0]
+    said = [node.communicate()[1].decode() for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], "\n".join(said)
     settings, problem = SUMMED
     search(make_network(dropout=0.0, normed=True), problem, settings, tmp_path / "one", progress=Silent())
     assert_close_runs(tmp_path / "one", tmp_path / "two")
