@@ -55,6 +55,19 @@ def test_ctrl_c_at_any_moment_is_130_and_the_same_command_goes_on(after: float, 
     assert commands.run([*SEARCH, "--resume"], home).code == 0
 
 
+def test_a_library_that_turns_ctrl_c_into_another_error_is_still_an_interruption(capfd) -> None:
+    def load() -> int:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+        return 0
+
+    assert door.through(load, ["search"]) == 130
+    assert capfd.readouterr().err == "xdops: stopped by Ctrl-C\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 TELLER = """
 class Teller:
     def find_spec(self, name, path=None, target=None):

@@ -14,9 +14,12 @@ import platform
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 from xdops import __version__
 from xdops.errors import XDError
@@ -46,10 +49,12 @@ def through(action: Callable[[], int], words: Sequence[str]) -> int:
 
 
 def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
+    pressed: list[int] = []
     try:
-        code = _exit_code(action)
-        sys.stdout.flush()
-        return code
+        with _noting_interrupts(pressed):
+            code = _exit_code(action)
+            sys.stdout.flush()
+            return code
     except XDError as error:
         return say(str(error), BAD_INPUT)
     except KeyboardInterrupt:
@@ -58,6 +63,8 @@ def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
         drop_output()
         return NOBODY_READS
     except Exception as error:
+        if pressed:  # a library that is interrupted while it is loaded may raise anything
+            return say("stopped by Ctrl-C", INTERRUPTED)
         if is_memory(error):
             return say(
                 f"given work that does not fit into memory ({_first_line(error)}); expected less of it; "
@@ -70,6 +77,25 @@ def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
             drop_output()
             return say(f"given an output that cannot be written to ({error.strerror}); expected one that can; try: > FILE", 2)
         return say(f"a mistake of ours: {type(error).__name__}: {_first_line(error)}. {write_log(error, words)}", MISTAKE)
+
+
+@contextmanager
+def _noting_interrupts(pressed: list[int]) -> Iterator[None]:
+    """Every Ctrl-C is noted, and raises KeyboardInterrupt as before; where somebody else handles it, nothing is changed."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _exit_code(action: Callable[[], int]) -> int:
