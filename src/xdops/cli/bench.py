@@ -15,7 +15,7 @@ from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.cli import terminal
 from xdops.engine import kernels
-from xdops.engine.machine import rates
+from xdops.engine.machine import measured_rates, rates
 from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
 from xdops.report.performance import LAYERS, NETWORKS, SWEEP, check_page, write_document
@@ -206,7 +206,7 @@ Bench = (
 
 def _say_rates(console: Console) -> None:
     have = "compiled kernels" if kernels.installed() else "no compiled kernels (pip install 'xdops[kernels]')"
-    console.print(f"{have}; planned with {rates()}", highlight=False)
+    console.print(f"{have}; planned with {rates()}; measured here: {measured_rates()}", highlight=False)
 
 
 def _check(repetitions: int, target: Path | None) -> None:

@@ -1,7 +1,9 @@
-"""The rates that plans are made with: those that were set, or this machine's, measured once and kept in the user's cache folder.
+"""The rates that plans are made with, and this machine's, measured once and kept in the user's cache folder.
 
-Kept under the processor, torch's version and number of threads, and whether there are compiled kernels. Where nothing can be kept
-the default rates are planned with: rates measured anew by every process would give plans, and so sums, that do not repeat.
+Plans are made with the default rates, or those that were set: with measured ones plans have been up to three times slower, since
+kernels alone, in a loop, look faster than they are inside an operation. `xdops bench` prints both.
+
+Measured rates are kept under the processor, torch's version and number of threads, and whether there are compiled kernels.
 """
 
 from collections.abc import Iterator
@@ -27,11 +29,16 @@ _set: Rates | None = None
 
 def rates() -> Rates:
     """The rates in force."""
-    return _of_machine(torch.get_num_threads(), kernels.installed()) if _set is None else _set
+    return Rates() if _set is None else _set
+
+
+def measured_rates() -> Rates:
+    """This machine's, as it is used now."""
+    return _of_machine(torch.get_num_threads(), kernels.installed())
 
 
 def set_rates(new: Rates | None) -> None:
-    """Plan with these rates from now on; with this machine's, if they are None."""
+    """Plan with these rates from now on; with the default ones, if they are None."""
     global _set
     _set = new
 
