@@ -33,7 +33,7 @@ class Layers:
     Every repetition runs each candidate once; a ratio is the median over repetitions of time over the convolution's time in the
     same repetition, with quartiles. Training is forward and backward with K, L and M learning. Close other programs first.
 
-        xdops bench layers                              all layers, about seven minutes on two cores
+        xdops bench layers                              all layers, up to a minute each on two cores
         xdops bench layers --only cifar-32 jsb          some
         xdops bench layers --json bench.json            everything measured, as JSON
     """
@@ -173,7 +173,7 @@ class Document:
     """Fill the measured blocks of the performance page, and draw its picture beside it, from what was measured.
 
     xdops bench document --data docs/data --out docs/performance.md
-    xdops bench document --data docs/data --out docs/performance.md --measure       about twelve minutes on two cores
+    xdops bench document --data docs/data --out docs/performance.md --measure       about half an hour on two cores
     """
 
     data: Path
