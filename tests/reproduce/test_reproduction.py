@@ -8,111 +8,36 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import mini_table
 import pytest
 import torch
-from torch import Generator, Tensor, nn
+from mini_table import (
+    DISTURB,
+    FIGURES,
+    METHODS,
+    SIZES,
+    in_a_folder_of_its_own,
+    prepare,
+    put_among_the_tables,
+    replace_rows,
+    reproduce,
+    results,
+    rows,
+    search_row,
+    timeless,
+)
 
-from xdops.cli.main import main
-from xdops.convert import XDConfig, convert_
 from xdops.errors import XDError
 from xdops.report.result_plots import method_colours
 from xdops.report.rows import against_paper, here
 from xdops.reproduce.reproduction import in_order, select
-from xdops.reproduce.table import chosen_among
-from xdops.reproduce.tables import TABLES, Context, CurvesFigure, LineFigure, MeasuredRow, Prepared, Row, SearchRow, Table
+from xdops.reproduce.tables import Context, MeasuredRow
 from xdops.reproduce.tables.paper import PAPER
-from xdops.search import Metric, OptimizerSettings, Problem, SearchSettings, Split
 
-METHODS, SIZES = ("CNN", "CNN XD"), (8, 12)
-FIGURES = {("CNN", 8): 0.3, ("CNN", 12): 0.5, ("CNN XD", 8): 0.1, ("CNN XD", 12): 0.1}
-
-
-def relative_error(prediction: Tensor, y: Tensor) -> Tensor:
-    return ((prediction - y).flatten(1).norm(dim=1) / y.flatten(1).norm(dim=1)).mean()
-
-
-def reversed_signals(examples: int, size: int, seed: int) -> Split:
-    x = torch.randn(examples, 1, size, generator=torch.Generator().manual_seed(seed))
-    return Split(x, x.flip(-1))
-
-
-class Disturbance:
-    """Counts training batches as an augmentation that changes nothing; at one of them it does what is asked, once."""
-
-    def __init__(self) -> None:
-        self.left, self.action = -1, lambda: None
-
-    def at(self, batch: int, action: Callable[[], object]) -> None:
-        self.left, self.action = batch, action
-
-    def __call__(self, x: Tensor, generator: Generator) -> Tensor:
-        self.left -= 1
-        if self.left == 0:
-            self.action()
-        return x
-
-
-DISTURB = Disturbance()
-
-
-def prepare(method: str, size: int, seed: int, lr: float) -> Prepared:
-    parts = (reversed_signals(16, size, 1), reversed_signals(8, size, 2), reversed_signals(8, size, 2))
-    problem = Problem(*parts, relative_error, Metric("error", relative_error, False), DISTURB)
-    torch.manual_seed(seed)
-    network = nn.Sequential(nn.Conv1d(1, 1, 3, padding=1, padding_mode="circular"))
-    if method == "CNN XD":
-        convert_(network, torch.zeros(1, 1, size), XDConfig())
-    adam, slow = OptimizerSettings("adam", lr), OptimizerSettings("adam", 1e-3)
-    settings = SearchSettings(epochs=2, batch_size=8, weights=adam, architecture=slow, accelerator="cpu")
-    return Prepared(problem, network, settings, {"method": method})
-
-
-def search_row(method: str, size: int, lr: float = 1e-2, report: str = "last") -> SearchRow:
-    return SearchRow(
-        method=method,
-        setting={"resolution": size},
-        seeds=(0, 1),
-        settings={"epochs": 2, "weights": {"lr": lr}},
-        paper=FIGURES[method, size],
-        prepare=lambda seed: prepare(method, size, seed, lr),
-        report=report,  # type: ignore[arg-type]
-    )
-
-
-def rows(context: Context) -> list[Row]:
-    return [search_row(method, size) for size in SIZES for method in METHODS] if context.scale == "laptop" else []
-
-
-MINI = Table(
-    "mini",
-    "Reversed signals",
-    "Table 0",
-    "relative error",
-    rows,
-    figures=(LineFigure("resolution", "Error by resolution", log_x=True), CurvesFigure({"resolution": 12}, "At resolution 12")),
-    notes={"laptop": "Everything is small."},
-)
-
-
-def reproduce(*arguments: object) -> int:
-    return main(["reproduce", *map(str, arguments)])
-
-
-def results(scale: str = "laptop") -> dict:
-    return json.loads(Path(f"results/mini-{scale}.json").read_text())
-
-
-def timeless(found: dict) -> dict:
-    """Times and the machine's facts differ between runs; nothing else may."""
-    kept = [{k: v for k, v in row.items() if k not in ("seconds", "seconds_per_epoch")} for row in found["rows"]]
-    return {k: v for k, v in found.items() if k != "machines"} | {"rows": kept}
-
-
-def replace_rows(monkeypatch: pytest.MonkeyPatch, new: list[Row]) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "MINI", dataclasses.replace(MINI, rows=lambda context: new))
+__all__ = ["in_a_folder_of_its_own"]  # a fixture that every test here uses
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -123,21 +48,13 @@ def _quick_collection() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own, and the miniature among the tables."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(TABLES, "mini", f"{__name__}:MINI")
-    DISTURB.at(-1, lambda: None)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything that an uninterrupted run leaves behind."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setitem(TABLES, "mini", f"{__name__}:MINI")
+        put_among_the_tables(patch)
         assert reproduce("mini", "-q") == 0
     return folder
 
@@ -229,12 +146,12 @@ def test_two_processes_share_a_table_and_one_that_is_killed_leaves_nothing_locke
 ) -> None:
     """The other process hangs in the second epoch of its first run, holding it; killed, its run continues from its checkpoint."""
     program = (
-        "import sys, test_reproduction as t\n"
-        "t.TABLES['mini'] = 'test_reproduction:MINI'\n"
+        "import sys, mini_table as t\n"
+        "t.TABLES['mini'] = 'mini_table:MINI'\n"
         "t.DISTURB.at(3, lambda: (print('hangs', flush=True), sys.stdin.read()))\n"
         "t.reproduce('mini', '-q')\n"
     )
-    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(Path(mini_table.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     other = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -342,40 +259,6 @@ def test_all_rows_of_the_first_seed_come_first() -> None:
     assert [seed for _, seed in order] == [0, 3, 0, 1, 1]
     assert order[1] == ("CNN, resolution 12", 3)
     assert len(in_order(Path(), chosen, (7, 8, 9))) == 9
-
-
-def test_of_a_tuned_row_the_candidate_best_on_validation_gets_the_other_seeds_and_is_reported(monkeypatch) -> None:
-    candidates = {f"lr {lr}": search_row("CNN", 8, lr) for lr in (1e-6, 3e-2)}
-    replace_rows(monkeypatch, [chosen_among(candidates), search_row("CNN XD", 8)])
-    assert reproduce("mini", "-q") == 0
-    row, other = results()["rows"]
-    home = Path("runs/reproduce/mini-laptop")
-    made = {name: sorted(p.name for p in (home / c.folder).glob("seed*")) for name, c in candidates.items()}
-    assert made == {"lr 1e-06": ["seed0"], "lr 0.03": ["seed0", "seed1"]}
-    assert (row["chosen"], row["seeds"], row["settings"]["weights"]["lr"]) == ("lr 0.03", [0, 1], 3e-2)
-    run = json.loads((home / candidates["lr 1e-06"].folder / "seed0/result.json").read_text())
-    assert row["tried"]["lr 1e-06"] == run["last_validation"] > row["tried"]["lr 0.03"]
-    assert "tried" not in other
-    assert "| CNN | resolution 8 | lr 0.03 | lr 1e-06: " in Path("docs/results.md").read_text()
-
-
-def test_a_tuned_row_reports_nothing_before_every_candidate_is_trained(monkeypatch) -> None:
-    row = chosen_among({"fast": search_row("CNN", 8, 3e-2), "slow": search_row("CNN", 8, 1e-6)})
-    replace_rows(monkeypatch, [row, search_row("CNN XD", 8)])
-    DISTURB.at(3, lambda: os.kill(os.getpid(), signal.SIGINT))  # in the second epoch of the first candidate
-    assert reproduce("mini", "-q") == 130
-    assert reproduce("mini", "-q", "--rows", "cnn-xd") == 0
-    assert results()["rows"][0]["seeds"] == []
-    assert reproduce("mini", "-q") == 0
-    assert results()["rows"][0]["chosen"] == "fast"
-
-
-def test_a_candidate_that_diverges_is_not_chosen(monkeypatch) -> None:
-    replace_rows(monkeypatch, [chosen_among({"wild": search_row("CNN", 8, 1e30), "tame": search_row("CNN", 8)})])
-    assert reproduce("mini", "-q") == 0
-    [row] = results()["rows"]
-    assert (row["chosen"], row["tried"]["wild"]) == ("tame", None)
-    assert "wild: diverged" in Path("docs/results.md").read_text()
 
 
 def test_rows_are_chosen_by_words_of_their_name_or_by_a_glob() -> None:

@@ -1,0 +1,46 @@
+"""Rows that choose their settings on validation, in a miniature table."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from mini_table import DISTURB, in_a_folder_of_its_own, replace_rows, reproduce, results, search_row
+
+from xdops.reproduce.table import chosen_among
+
+__all__ = ["in_a_folder_of_its_own"]  # a fixture that every test here uses
+
+
+def test_of_a_tuned_row_the_candidate_best_on_validation_gets_the_other_seeds_and_is_reported(monkeypatch) -> None:
+    candidates = {f"lr {lr}": search_row("CNN", 8, lr) for lr in (1e-6, 3e-2)}
+    replace_rows(monkeypatch, [chosen_among(candidates), search_row("CNN XD", 8)])
+    assert reproduce("mini", "-q") == 0
+    row, other = results()["rows"]
+    home = Path("runs/reproduce/mini-laptop")
+    made = {name: sorted(p.name for p in (home / c.folder).glob("seed*")) for name, c in candidates.items()}
+    assert made == {"lr 1e-06": ["seed0"], "lr 0.03": ["seed0", "seed1"]}
+    assert (row["chosen"], row["seeds"], row["settings"]["weights"]["lr"]) == ("lr 0.03", [0, 1], 3e-2)
+    run = json.loads((home / candidates["lr 1e-06"].folder / "seed0/result.json").read_text())
+    assert row["tried"]["lr 1e-06"] == run["last_validation"] > row["tried"]["lr 0.03"]
+    assert "tried" not in other
+    assert "| CNN | resolution 8 | lr 0.03 | lr 1e-06: " in Path("docs/results.md").read_text()
+
+
+def test_a_tuned_row_reports_nothing_before_every_candidate_is_trained(monkeypatch) -> None:
+    row = chosen_among({"fast": search_row("CNN", 8, 3e-2), "slow": search_row("CNN", 8, 1e-6)})
+    replace_rows(monkeypatch, [row, search_row("CNN XD", 8)])
+    DISTURB.at(3, lambda: os.kill(os.getpid(), signal.SIGINT))  # in the second epoch of the first candidate
+    assert reproduce("mini", "-q") == 130
+    assert reproduce("mini", "-q", "--rows", "cnn-xd") == 0
+    assert results()["rows"][0]["seeds"] == []
+    assert reproduce("mini", "-q") == 0
+    assert results()["rows"][0]["chosen"] == "fast"
+
+
+def test_a_candidate_that_diverges_is_not_chosen(monkeypatch) -> None:
+    replace_rows(monkeypatch, [chosen_among({"wild": search_row("CNN", 8, 1e30), "tame": search_row("CNN", 8)})])
+    assert reproduce("mini", "-q") == 0
+    [row] = results()["rows"]
+    assert (row["chosen"], row["tried"]["wild"]) == ("tame", None)
+    assert "wild: diverged" in Path("docs/results.md").read_text()
