@@ -15,7 +15,6 @@ from xdops import XDConfig, arch_parameters, convert_, merge_, novelty, revert_,
 from xdops.backbones import Request, build_backbone, operator_cnn, operator_fno
 from xdops.backbones.fno import SpectralConv
 from xdops.errors import XDError
-from xdops.experiments.network import is_searchable
 from xdops.operations import XDOperation
 from xdops.operations.catalogue.fourier import from_filters, from_spectral_conv, to_filters
 from xdops.search.packing import load_network, pack_network
@@ -254,7 +253,7 @@ def fno(sizes=(12,), **options):
 def test_a_whole_fno_becomes_an_xd_network_that_computes_the_same(sizes):
     net, x = fno(sizes)
     expected, weights = net(x), sum(p.numel() for p in net.parameters())
-    report = convert_(net, x, filter_fn=is_searchable)
+    report = convert_(net, x, XDConfig(pointwise=False))
     assert [row.name for row in report.converted] == [f"layers.{i}.operation" for i in range(4)]
     equal(net(x), expected)
     assert sum(p.numel() for p in weight_parameters(net)) == weights
@@ -269,7 +268,7 @@ def test_a_whole_fno_becomes_an_xd_network_that_computes_the_same(sizes):
 @pytest.mark.parametrize("sizes", [(12,), (6, 5), (4, 3, 4)])
 def test_training_lowers_the_loss_and_moves_weights_and_architecture(sizes):
     net, x = fno(sizes)
-    convert_(net, x, XDConfig(depth=2), filter_fn=is_searchable)
+    convert_(net, x, XDConfig(depth=2, pointwise=False))
     net.train()
     before = [p.detach().clone() for p in net.parameters()]
     optimizer = torch.optim.Adam(net.parameters(), 1e-2)
@@ -293,7 +292,7 @@ def test_training_lowers_the_loss_and_moves_weights_and_architecture(sizes):
 def test_revert_gives_the_same_layers_back_with_their_trained_weights():
     net, x = fno((6, 8))
     layers = [layer.operation for layer in net.layers]
-    convert_(net, x, filter_fn=is_searchable)
+    convert_(net, x, XDConfig(pointwise=False))
     with torch.no_grad():
         for p in weight_parameters(net):
             p.add_(0.1 * torch.randn_like(p))
@@ -307,7 +306,7 @@ def test_revert_gives_the_same_layers_back_with_their_trained_weights():
 def test_revert_says_what_is_lost_and_keeps_the_dtype_that_the_network_has_now():
     net, x = fno((9,))
     net.float()
-    convert_(net, x.float(), filter_fn=is_searchable)
+    convert_(net, x.float(), XDConfig(pointwise=False))
     net.double()
     assert set(novelty(net).values()) == {0.0}
     net.layers[1].operation.K[0].values[0].data.mul_(1.5)
@@ -320,7 +319,7 @@ def test_a_checkpoint_restores_a_moved_network():
     first, x = fno((6, 5))
     second, _ = fno((6, 5))
     for net in (first, second):
-        convert_(net, x, filter_fn=is_searchable)
+        convert_(net, x, XDConfig(pointwise=False))
     with torch.no_grad():
         for p in first.parameters():
             p.add_(0.1 * torch.randn_like(p))

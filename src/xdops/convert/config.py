@@ -12,7 +12,7 @@ from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.operations.warmstart import Depth, Presence
 
 #: The settings that decide which layers are converted.
-_WHETHER = ("convs", "pools", "max_pools", "skips", "shortcuts", "overrides")
+_WHETHER = ("convs", "pointwise", "pools", "max_pools", "skips", "shortcuts", "overrides")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class XDConfig:
     shift_invariant: bool = False  # convolutions stay the same at every position: each tap becomes a filter of `span` points
     span: int = 32  # of shift-invariant operations, in every dimension; more where a layer itself reaches farther
     convs: bool = True
+    pointwise: bool = True  # convolutions of one point, which mix channels only, among them
     pools: bool = True  # average pools
     max_pools: bool = False  # start as the average pool of the same size
     skips: bool = False  # nn.Identity and empty nn.Sequential

@@ -123,8 +123,8 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space
         layer, kind = (module, kind_of(module, name, config)) if origin is None else (origin.module, KINDS[origin.recipe.kind])
         assert kind is not None
         own, was = config.at(name), kind.describe(layer)
-        if kind.switch is not None and not getattr(own, kind.switch):
-            left.append(LeftAlone(name, was, f"the config says {kind.switch}=False"))
+        if off := [switch for switch in kind.switches(layer) if not getattr(own, switch)]:
+            left.append(LeftAlone(name, was, f"the config says {off[0]}=False"))
         elif filter_fn is not None and not filter_fn(name, layer):
             left.append(LeftAlone(name, was, "filter_fn says no"))
         elif origin is not None:

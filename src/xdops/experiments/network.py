@@ -33,9 +33,10 @@ class NetworkSettings:
         """The backbone of this seed, relaxed into the space; the same start for every space."""
         network = build_backbone(self.backbone, request, seed)
         # Sequences of different lengths: the same at every position, and blind to the future, whatever is learned.
-        config = XDConfig(depth=self.depth, domain=self.domain, shift_invariant=request.ragged, causal=request.ragged)
-        settings = SpaceSettings(config, filter_fn=is_searchable)
-        report = apply(space, network, torch.zeros(2, *request.input_shape), settings)
+        config = XDConfig(
+            depth=self.depth, domain=self.domain, shift_invariant=request.ragged, causal=request.ragged, pointwise=False
+        )
+        report = apply(space, network, torch.zeros(2, *request.input_shape), SpaceSettings(config))
         if space != "backbone" and not report.converted:
             raise XDError(
                 f"backbone {self.backbone}, in which no layer can be searched",
@@ -50,8 +51,3 @@ class NetworkSettings:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "NetworkSettings":
         return cls(data["backbone"], tuple(data["depth"]), data.get("domain", "full"))
-
-
-def is_searchable(name: str, module: nn.Module) -> bool:
-    """All but 1x1 convolutions: these mix channels only, and there is no operation to find out about."""
-    return not (isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and all(k == 1 for k in module.kernel_size))

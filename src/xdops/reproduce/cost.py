@@ -22,7 +22,6 @@ from xdops.backbones.request import Request
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.convert import XDConfig
 from xdops.errors import XDError
-from xdops.experiments.network import is_searchable
 from xdops.measuring.memory import load_libraries, peak_from_here
 from xdops.spaces import SpaceSettings, apply
 
@@ -67,7 +66,7 @@ def train_a_little(case: Case, what: str, batch_size: int, steps: int) -> dict[s
     network = case.build(case.request)
     example = torch.randn(batch_size, *case.request.input_shape)
     if what == "xd":
-        apply("xd", network, example[:2], SpaceSettings(XDConfig(depth=case.depth), filter_fn=is_searchable))
+        apply("xd", network, example[:2], SpaceSettings(XDConfig(depth=case.depth, pointwise=False)))
     target = torch.randn(network(example[:2])[:1].expand(batch_size, *case.request.output_shape).shape)
     optimizer = torch.optim.Adam(network.parameters(), 1e-4)
     peak = peak_from_here()

@@ -40,6 +40,10 @@ class Convolution(Kind):
     def dimensions(self, module: nn.Module) -> int:
         return len(module.kernel_size)  # type: ignore[arg-type]
 
+    def switches(self, module: nn.Module) -> tuple[str, ...]:
+        pointwise = all(k == 1 for k in module.kernel_size)  # type: ignore[union-attr]
+        return ("convs", "pointwise") if pointwise else ("convs",)
+
     def describe(self, module: nn.Module) -> str:
         return describe_window(module, self.dimensions(module), 1)
 

@@ -113,6 +113,10 @@ class Kind(ABC):
         """Whether the module, which has this name in the model, is a layer of this kind."""
         return isinstance(module, self.bases)
 
+    def switches(self, module: nn.Module) -> tuple[str, ...]:
+        """The settings of XDConfig without any of which the module is left alone."""
+        return () if self.switch is None else (self.switch,)
+
     def describe(self, module: nn.Module) -> str:
         """A short name for a table."""
         return type(module).__name__.removeprefix("Parametrized")

@@ -26,7 +26,7 @@ SMALL = XDConfig(depth=3, b="trained", C="trained", kernel_size=5, boundary="wra
 CONFIG = {
     "LeNet": SMALL,
     "ResNet-20": dataclasses.replace(SMALL, shortcuts=SHORTCUTS),
-    "WRN-40-4": XDConfig(depth=3, boundary="wrap", skips=True),  # b and C fixed, filters as they are
+    "WRN-40-4": XDConfig(depth=3, boundary="wrap", pointwise=True, skips=True),  # b and C fixed, filters as they are
 }
 
 

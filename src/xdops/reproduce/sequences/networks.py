@@ -8,7 +8,6 @@ from xdops.backbones.tcn import TCN, InWindows, WordTCN
 from xdops.convert import convert_
 from xdops.data.music import NOTES
 from xdops.data.text import WORDS
-from xdops.experiments.network import is_searchable
 from xdops.reproduce.sequences.presets import METHODS, MNIST, TREEBANK, Preset
 from xdops.search import Examples, Problem
 
@@ -22,7 +21,7 @@ def build_network(preset: Preset, method: str, problem: Problem, seed: int) -> n
         if way == "windows":
             network = in_windows(network, preset.window)
         if way is not None:
-            convert_(network, longest_example(problem), preset.config(way), is_searchable)
+            convert_(network, longest_example(problem), preset.config(way))
     return network
 
 

@@ -89,8 +89,8 @@ class Preset:
 
     def config(self, way: str) -> XDConfig:
         if way == "filters":
-            return XDConfig(depth=self.depth, shift_invariant=True, span=self.span, causal=True)
-        return XDConfig(depth=self.depth, causal=way == "direct")
+            return XDConfig(depth=self.depth, shift_invariant=True, span=self.span, causal=True, pointwise=False)
+        return XDConfig(depth=self.depth, causal=way == "direct", pointwise=False)
 
     def search(self, method: str) -> SearchSettings:
         way = self.way_of(method)

@@ -22,6 +22,7 @@ TABLES: dict[str, str] = {
     "resolution": "xdops.reproduce.tables.resolution:TABLE",
     "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
     "domains": "xdops.reproduce.tables.domains:DOMAINS_TABLE",
+    "pointwise": "xdops.reproduce.tables.pointwise:TABLE",
     "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
 }
 
