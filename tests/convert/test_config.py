@@ -223,6 +223,13 @@ def test_the_filter_chooses_by_name_and_module():
     assert "filter_fn" in report.left_alone[0].why
 
 
+def test_convolutions_of_one_point_can_be_left_alone_but_for_those_that_are_named():
+    model = nn.Sequential(nn.Conv1d(2, 2, 3), nn.Conv1d(2, 2, 1, stride=2), nn.Conv1d(2, 2, 1))
+    report = convert_(model, torch.randn(1, 2, 8), XDConfig(pointwise=False, overrides={"2": {"pointwise": True}}))
+    assert [row.name for row in report.converted] == ["0", "2"]
+    assert [(left.name, left.why) for left in report.left_alone] == [("1", "the config says pointwise=False")]
+
+
 def test_only_the_named_parameters_learn():
     model = nn.Sequential(nn.Conv1d(2, 2, 3), nn.AvgPool1d(2))
     convert_(model, torch.randn(1, 2, 8), XDConfig(trained=("L", "b"), b="trained", C="fixed"))

@@ -132,9 +132,9 @@ TABLE = Table(
     rows,
     percent=True,
     notes={
-        "laptop": "Networks in which shortcuts or channel mixing are 1 x 1 convolutions; XD-operations in place of all convolutions, "
-        "or of all but these; the last epoch of each run, at the same settings, none of them tuned. Share of wrong classes; relative "
-        "L2 error of the equation. 719 digits and 20 epochs; 2,000 images and 8 epochs; 400 samples and 20 epochs. The same at both "
+        "laptop": "Networks in which shortcuts or channel mixing are 1 x 1 convolutions; XD-operations in place of all layers "
+        "or of all but these, at the same settings, none of them tuned, after the last epoch. Share of wrong classes; relative L2 "
+        "error of the equation. 719 digits and 20 epochs; 2,000 images and 8 epochs; 400 samples and 20 epochs. The same at both "
         "scales. They are left alone by default if nothing is lost by it, within a standard deviation, on all three.",
         "paper": "The same as at laptop scale.",
     },
