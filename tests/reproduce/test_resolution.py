@@ -1,4 +1,4 @@
-"""Networks that are trained on 256 points are judged on finer grids of the same samples."""
+"""Networks that are trained on one grid are judged on others of the same samples."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,7 @@ from xdops.reproduce.tables import resolution
 
 
 @pytest.mark.trains
-def test_a_searched_network_loses_little_on_a_finer_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_network_is_asked_on_every_grid_and_loses_little_on_a_finer_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tiny = dataclasses.replace(
         resolution.LAPTOP,
         data=BurgersSettings(samples=14, size=64),
@@ -24,10 +24,11 @@ def test_a_searched_network_loses_little_on_a_finer_grid(tmp_path: Path, monkeyp
         methods=("CNN XD",),
     )
     monkeypatch.setattr(resolution, "PRESETS", {"laptop": tiny})
-    monkeypatch.setattr(resolution, "TRAINED_AT", 32)
-    monkeypatch.setattr(resolution, "ASKED_AT", (64,))
+    monkeypatch.setattr(resolution, "RESOLUTIONS", (32, 64))
     context = Context("laptop", tmp_path / "data")
-    run = Reproduction(resolution.TABLE, context, tmp_path / "runs", tmp_path / "results", "xdops reproduce resolution")
+    table = dataclasses.replace(resolution.TABLE, metric="error at 32")
+    run = Reproduction(table, context, tmp_path / "runs", tmp_path / "results", "xdops reproduce resolution")
     results = run.run(lambda line: None, lambda: None)
-    means = {row["metric"]: row["mean"] for row in results["rows"]}
-    assert means["at 64"] == pytest.approx(means["relative L2 error"], rel=0.05)
+    errors = {(row["setting"]["trained at"], row["metric"]): row["mean"] for row in results["rows"]}
+    assert set(errors) == {(trained, f"error at {asked}") for trained in (32, 64) for asked in (32, 64)}
+    assert errors[32, "error at 64"] == pytest.approx(errors[32, "error at 32"], rel=0.05)
