@@ -1,6 +1,7 @@
 """What is exported computes what the network does, in real arithmetic, for any batch; what cannot be is refused, with no file."""
 
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,12 @@ from torch import Tensor, nn
 
 import xdops
 from xdops import SpectralConv, XDConfig, XDError
+from xdops.backbones.fno import operator_fno
+from xdops.backbones.lenet import LeNet
+from xdops.backbones.operator import operator_cnn
 from xdops.backbones.request import Request
-from xdops.backbones.tcn import TCN
+from xdops.backbones.resnet import ResNet20
+from xdops.backbones.tcn import TCN, InWindows
 
 
 def moved(model: nn.Module, example: Tensor, config: XDConfig) -> nn.Module:
@@ -72,6 +77,46 @@ def test_an_onnx_file_computes_what_the_network_does(make, dynamic, tmp_path: Pa
         assert isinstance(session.get_inputs()[0].shape[dim], str)
         shape[dim] += 4
     more = torch.randn(shape)
+    (said,) = session.run(None, {session.get_inputs()[0].name: more.numpy()})
+    torch.testing.assert_close(torch.from_numpy(said), model.eval()(more).detach(), rtol=1e-4, atol=1e-5)
+
+
+IMAGE, STEPS = Request("classification", 1, 3, (16, 16)), Request("next-step", 2, 2, (9,))
+SIGNAL, PLATE, CUBE = (Request("dense", 2, 1, grid) for grid in ((8,), (5, 6), (4, 3, 4)))
+CIFAR = XDConfig(depth=3, b="trained", C="trained", kernel_size=5, boundary="wrap", max_pools=True)
+CAUSAL = XDConfig(causal=True)
+
+#: what the experiments use, of the smallest size, and which of its layers are searched
+NETWORKS = {
+    "LeNet": (lambda: LeNet(IMAGE), IMAGE, CIFAR, "conv2", (0,)),
+    "ResNet-20": (lambda: ResNet20(IMAGE), IMAGE, XDConfig(b="trained", C="trained"), "blocks.3.conv1", (0,)),
+    "CNN 1d": (lambda: operator_cnn(SIGNAL, 2, 3), SIGNAL, XDConfig(domain="half"), "layers.0.operation", (0,)),
+    "CNN 2d": (lambda: operator_cnn(PLATE, 2, 3), PLATE, XDConfig(), "layers.0.operation", (0,)),
+    "CNN 3d": (lambda: operator_cnn(CUBE, 2, 3), CUBE, XDConfig(), "layers.0.operation", (0,)),
+    "FNO 1d": (lambda: operator_fno(SIGNAL, 2, 2), SIGNAL, XDConfig(), "layers.0.operation", (0,)),
+    "FNO 2d": (lambda: operator_fno(PLATE, 2, 2), PLATE, XDConfig(), "layers.0.operation", (0,)),
+    "FNO 3d": (lambda: operator_fno(CUBE, 2, 1), CUBE, XDConfig(), "layers.0.operation", (0,)),
+    "causal TCN": (lambda: TCN(STEPS, 1, 3, 2, dilated=False), STEPS, CAUSAL, "*conv1", (0,)),
+    "TCN in windows": (lambda: InWindows(TCN(STEPS, 1, 3, 2, dilated=False), 4), STEPS, XDConfig(), "*conv1", (0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_of_the_experiments_are_exported_after_training(name: str, tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    build, request, config, searched, free = NETWORKS[name]
+    torch.manual_seed(0)
+    model, x = build(), torch.randn(2, *request.input_shape)
+    xdops.convert_(model, x, config, lambda layer, _: fnmatchcase(layer, searched))
+    optimizer = torch.optim.Adam(xdops.parameter_groups(model, lr=1e-2, arch_lr=1e-2))
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    assert all(moved > 0 for moved in xdops.novelty(model).values())
+    assert xdops.export(model, x, tmp_path / "net.onnx", free).error <= 1e-5
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx")
+    more = torch.randn(5, *(n + 3 * (dim in free) for dim, n in enumerate(request.input_shape, start=1)))
     (said,) = session.run(None, {session.get_inputs()[0].name: more.numpy()})
     torch.testing.assert_close(torch.from_numpy(said), model.eval()(more).detach(), rtol=1e-4, atol=1e-5)
 

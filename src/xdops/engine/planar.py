@@ -31,12 +31,14 @@ def adjoint(A: Tensor) -> Tensor:
 
 def multiply(u: Tensor, v: Tensor) -> Tensor:
     """u v, entry by entry, in differentiable steps."""
-    return torch.stack((u[0] * v[0] - u[1] * v[1], u[0] * v[1] + u[1] * v[0]))
+    (a, b), (c, d) = u, v
+    return torch.stack((a * c - b * d, a * d + b * c))
 
 
 def matmul(A: Tensor, B: Tensor) -> Tensor:
     """A B, a product of matrices, in differentiable steps."""
-    return torch.stack((A[0] @ B[0] - A[1] @ B[1], A[0] @ B[1] + A[1] @ B[0]))
+    (a, b), (c, d) = A, B
+    return torch.stack((a @ c - b @ d, a @ d + b @ c))
 
 
 def write_product(out: Tensor, u: Tensor, v: Tensor, conjugate: bool = False, add: bool = False) -> Tensor:

@@ -216,11 +216,13 @@ class MergedSpectrum(_Merged):
 
     def _filters(self, L: Sequence[Tensor]) -> Tensor:
         """C (L w + b) at every point, as (2, points g, c_in/g, c_out/g)."""
-        w = self.taps if self.taps.dim() == 3 + len(L) else torch.stack((self.taps, torch.zeros_like(self.taps)))
-        w = w.unflatten(1, (self.groups, -1)).permute(0, *range(4, 4 + len(L)), 1, 3, 2)  # (2, k_1..k_N, g, c_in/g, c_out/g)
+        real = self.taps.dim() < 3 + len(L)
+        w = self.taps[None] if real else self.taps
+        w = w.unflatten(1, (self.groups, -1)).permute(0, *range(4, 4 + len(L)), 1, 3, 2)  # (1 or 2, k_1..k_N, g, c_in/g, c_out/g)
         for i, A in enumerate(L):
             moved = w.movedim(1 + i, 1)
-            w = matmul(A, moved.flatten(2)).unflatten(2, moved.shape[2:]).movedim(1, 1 + i)
+            product = A @ moved.flatten(2) if real and i == 0 else matmul(A, moved.flatten(2))
+            w = product.unflatten(2, moved.shape[2:]).movedim(1, 1 + i)
         if self.b is not None:
             w = w + self.b[..., None, None, None]
         if self.C is not None:
@@ -251,8 +253,8 @@ def _count(ranges: Ranges) -> int:
 
 def _mix(x: Tensor, w: Tensor) -> Tensor:
     """x w at every point: x (2, p, batch, c_in), w (2, p, c_in, c_out)."""
-    real = torch.baddbmm(torch.bmm(x[0], w[0]), x[1], w[1], alpha=-1)
-    return torch.stack((real, torch.baddbmm(torch.bmm(x[0], w[1]), x[1], w[0])))
+    (a, b), (c, d) = x, w
+    return torch.stack((torch.baddbmm(torch.bmm(a, c), b, d, alpha=-1), torch.baddbmm(torch.bmm(a, d), b, c)))
 
 
 def _per_dimension(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
@@ -351,10 +353,13 @@ class ChainMatrix(nn.Module):
             T = getattr(self, f"stage_{i}")
             T = T.permute(0, *(1 + natural.index(d) for d in rest), T.dim() - 2, T.dim() - 1)
             x = t.movedim(1 + order.index(digit), -2)
-            parts = [T[0] @ x[0] if x.shape[0] == 1 else T[0] @ x[0] - T[1] @ x[1]]
-            if not real or i < len(self.sequence) - 1:
-                parts.append(T[1] @ x[0] if x.shape[0] == 1 else T[0] @ x[1] + T[1] @ x[0])
-            t, order = torch.stack(parts), [*rest, digit]
+            if x.shape[0] == 1:
+                t = T @ x
+            elif real and i == len(self.sequence) - 1:
+                t = (T[0] @ x[0] - T[1] @ x[1])[None]
+            else:
+                t = matmul(T, x)
+            order = [*rest, digit]
         return t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1).flatten(1, -2)
 
 

@@ -10,9 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
+from xdops.convert.edges import kept_edge
 from xdops.errors import XDError
 from xdops.operations import ShiftInvariantOperation, XDOperation
 from xdops.operations.dense import dense_operations
+from xdops.operations.resampling import ResampledOperation
 from xdops.report.operators import TITLES, diverging, label
 from xdops.report.style import INK
 from xdops.storage.files import write_file
@@ -39,8 +41,10 @@ def show(op: nn.Module, input_size: int | Sequence[int] | None = None) -> Drawin
 
     A convolution is a band along the diagonal, a Fourier layer a few waves, a learned operation whatever it has become. Of a
     shift-invariant operation, the same at every position, the filter of each tap is drawn instead. input_size: the largest that
-    the operation takes, unless given.
+    the operation takes, unless given. What `merge_` and `resize_` have put in an operation's place is drawn as that operation.
     """
+    op = kept_edge(op) or op
+    op = op.operation if isinstance(op, ResampledOperation) else op
     if isinstance(op, ShiftInvariantOperation):
         return Drawing(_filters(op))
     if not isinstance(op, XDOperation):

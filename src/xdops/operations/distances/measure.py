@@ -28,9 +28,13 @@ class Distance:
     exact: bool  # whether `operator` is over all entries, or estimated from random inputs
 
     def _repr_html_(self) -> str:
-        architecture = "-" if self.architecture is None else f"{self.architecture:.3g}"
         how = "over all entries" if self.exact else "estimated from random inputs"
-        return html_table(("architecture", "operator"), [(architecture, f"{self.operator:.3g}")], f"relative distance, {how}")
+        return html_table(("architecture", "operator"), [(shown(self.architecture), shown(self.operator))], f"relative distance, {how}")
+
+
+def shown(value: float | None) -> str:
+    """A distance in a table."""
+    return "-" if value is None else f"{value:.3g}"
 
 
 def distance(op: XDOperation, reference: XDOperation, input_size: Sequence[int] | None = None) -> Distance:

@@ -8,14 +8,16 @@ from torch import Tensor
 
 from xdops.matrices import KMatrix, identity
 from xdops.matrices.pairs import to_pairs
+from xdops.measuring.tables import html_table, table
 from xdops.operations.axes import Axis, Taps
 from xdops.operations.catalogue.fourier import WholeAxis, count_matrix
 from xdops.operations.catalogue.parts import in_dtype, mode_matrix, outer
-from xdops.operations.distances.measure import Distance, distance
+from xdops.operations.distances.measure import Distance, distance, shown
 from xdops.operations.domains import fourier_in
 from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import deepen_input, deepen_output, dilated, filter_matrix
 
+_HEAD = ("operation", "operator distance", "architecture distance")
 POOL_SIZES = (2, 3, 5)
 DILATIONS = (2, 3, 4)
 
@@ -29,10 +31,23 @@ class Neighbour:
     op: XDOperation
 
 
-def nearest_named(op: XDOperation, count: int | None = None) -> list[Neighbour]:
+class Neighbours(list[Neighbour]):
+    """From the nearest to the farthest; print it."""
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [(n.name, shown(n.distance.operator), shown(n.distance.architecture)) for n in self]
+
+    def __str__(self) -> str:
+        return table(_HEAD, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEAD, self._rows(), "nearest named operations, and how far they are")
+
+
+def nearest_named(op: XDOperation, count: int | None = None) -> Neighbours:
     """The named operations nearest to `op`, by operator distance relative to `op` itself; all of them without `count`."""
     found = [Neighbour(name, distance(other, op), other) for name, other in candidates(op)]
-    return sorted(found, key=lambda n: n.distance.operator)[:count]
+    return Neighbours(sorted(found, key=lambda n: n.distance.operator)[:count])
 
 
 def candidates(op: XDOperation) -> Iterator[tuple[str, XDOperation]]:
