@@ -22,6 +22,14 @@ def test_a_target_that_cannot_be_written_is_refused_and_nothing_is_left(name: st
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(XDError, match="a pipe, socket or device"):
+        write_file(tmp_path / "pipe", b"mine")
+    assert (tmp_path / "pipe").is_fifo()
+    assert len([*tmp_path.iterdir()]) == 1
+
+
 def test_devices_and_read_only_systems_are_refused() -> None:
     for name in ("/dev/full", "/dev/null", "/proc/xdops.json", "/proc/deep/xdops.json"):
         with pytest.raises(XDError):

@@ -30,7 +30,7 @@ from xdops.errors import XDError
 from xdops.operations.resampling import ResampledOperation
 from xdops.spaces.records import merge_again_, repeat_, surgery
 from xdops.storage.documents import understood
-from xdops.storage.files import write_file
+from xdops.storage.files import check_target, write_file
 
 FORMAT = 1
 WHOLE, AGAIN = "a whole file of xdops.save", "another copy of it, or save the model again"
@@ -49,6 +49,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     path, model = Path(path), unwrapped(model)
     if not path.parent.is_dir():
         raise XDError(f"{path}, in a folder that does not exist", "a file in an existing folder", f"mkdir -p {path.parent}")
+    check_target(path)
     check_values(model, "save")
     check_not_resized(model)
     state = unmerged_state(model)

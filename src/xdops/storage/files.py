@@ -41,6 +41,7 @@ def replacing(path: Path, size: int = 0) -> Iterator[Path]:
 
     Whoever reads `path`, whenever the machine stops, sees the old or the new file. size: what an error says of it.
     """
+    _check_replaceable(path)
     temporary = path.with_name(_temporary(path.name))
     try:
         yield temporary
@@ -105,11 +106,18 @@ def check_target(path: Path, needed: int = 4096) -> None:
 
     Folders on the way that do not exist yet are no obstacle; they are not made either.
     """
-    if path.name in ("", "..") or _kind(path) is not None:
-        raise XDError(f"{path}, which is {_kind(path) or 'a folder'}", "the name of a file to write", "another name")
+    _check_replaceable(path)
     if len(os.fsencode(path.name)) > 200:
         raise XDError(f"a file name of {len(os.fsencode(path.name))} bytes", "at most 200", "a shorter name")
     check_room(path.parent, needed)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse what a file must not take the place of: a folder, and a device above all."""
+    if "\0" in str(path):
+        raise XDError("a file name with a null character", "the name of a file to write", "another name")
+    if path.name in ("", "..") or _kind(path) is not None:
+        raise XDError(f"{path}, which is {_kind(path) or 'a folder'}", "the name of a file to write", "another name")
 
 
 def check_room(folder: Path, needed: int) -> None:
