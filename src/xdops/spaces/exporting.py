@@ -64,7 +64,9 @@ def export(
     check_values(model, "export")
     check_example(example_input)
     network, example = for_export(model, example_input)
-    call, free = Call(example), {dim: "batch" if dim == 0 else f"size_{dim}" for dim in dynamic}
+    call = Call(example)
+    check_dynamic(dynamic, call)
+    free = {dim: "batch" if dim == 0 else f"size_{dim}" for dim in dynamic}
     program = traced(network, call, free)
     check_real(program)
     written = WRITERS[path.suffix](program, call, free, {"xdops": __version__, **(notes or {})})
@@ -88,6 +90,13 @@ def check_path(path: Path) -> None:
         except ImportError as error:
             hint = "pip install 'xdops[onnx]', or a .pt2 file, which needs no extra"
             raise XDError(f"{path} where {module} is not installed", "the extra onnx", hint) from error
+
+
+def check_dynamic(dynamic: Sequence[int], call: Call) -> None:
+    """Refuse dimensions that no input has."""
+    most = max((t.dim() for t in call.tensors), default=0)
+    if not all(isinstance(dim, int) and 0 <= dim < most for dim in dynamic):
+        raise XDError(f"dynamic={dynamic!r}", f"dimensions of the inputs, from 0 to {most - 1}", "dynamic=(0,) for the batch alone")
 
 
 def for_export(model: nn.Module, example_input: ExampleInput) -> tuple[nn.Module, ExampleInput]:
@@ -122,10 +131,13 @@ def traced(network: nn.Module, call: Call, free: Mapping[int, str]) -> torch.exp
         with quiet(), torch.no_grad():
             return torch.export.export(network, call.args, call.kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
+        hint = "x.shape[0] instead of len(x) or a number; dynamic=() if all sizes are fixed"
+        if set(free) - {0}:
+            hint = "dynamic=(0,): XD-operations fix the grid, unless they are made by XDConfig(shift_invariant=True)"
         raise XDError(
             f"a network that torch.export cannot trace ({gist(error)})",
             f"tensor code without branches on values, for any size of {' and '.join(free.values()) or 'no dimension'}",
-            "x.shape[0] instead of len(x) or a number; dynamic=() if all sizes are fixed",
+            hint,
         ) from error
 
 
@@ -149,6 +161,8 @@ def largest_error(network: nn.Module, written: Written, call: Call, free: Mappin
         inputs = [_random(t, batch, free, generator) for t in call.tensors]
         args, kwargs = call.of(inputs)
         for said, meant in zip(written.run(inputs), tensors_of(network(*args, **kwargs)), strict=True):
+            if not meant.isfinite().any():
+                raise XDError("a network whose outputs are all NaN or infinite", "numbers to compare", "weights that are numbers")
             error, most = relative_difference(said, meant), TOLERANCES.get(meant.dtype, 0.0)
             if error > most:
                 raise XDError(
