@@ -1,7 +1,10 @@
 """How the documentation is built: `make docs`. Warnings are errors."""
 
+import dataclasses
+import inspect
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ import xdops
 matplotlib.use("Agg")
 project, author, release = "xdops", "the authors of xdops", xdops.__version__
 copyright = author
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "myst_parser", "sphinx_gallery.gen_gallery"]
+extensions = ["sphinx.ext.autodoc", "myst_parser", "sphinx_gallery.gen_gallery"]
 exclude_patterns = ["_build", "examples", "data"]
 html_theme = "furo"
+highlight_language = "none"  # what is set apart in docstrings are formulas; the examples say that they are Python
 html_title = f"xdops {release}"
 
 myst_heading_anchors = 3
@@ -24,7 +28,8 @@ suppress_warnings = ["myst.xref_missing", "myst.header", "config.cache"]  # page
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
+autodoc_preserve_defaults = True
 # Docstrings are plain words, with formulas as they are written in code.
 default_role = None
 
@@ -80,7 +85,13 @@ def plain(app: object, what: str, name: str, obj: object, options: object, lines
             text.append("")
         block = indented or (block and not line)
         text.append(line if indented or not line else escaped(line))
-    lines[:] = text
+    lines[:] = text + (fields_of(obj) if what == "class" and dataclasses.is_dataclass(obj) else [])
+
+
+def fields_of(dataclass: type) -> list[str]:
+    """What the comments behind a dataclass's fields say, which autodoc does not read."""
+    said = dict(re.findall(r"^    (\w+): [^#\n]*  # (.+)$", inspect.getsource(dataclass), re.M))
+    return ["", *(f":param {name}: {escaped(text)}" for name, text in said.items()), ""]
 
 
 def escaped(line: str) -> str:
