@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from compilers import needs_compiler
 from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 from torch.distributed.fsdp import fully_shard
@@ -97,6 +98,15 @@ def test_fsdp2(convert):
     close([p.full_tensor().detach() for p in twin.parameters()], [p.detach() for p in model.parameters()], 1e-5)
     assert novelty(twin) == pytest.approx(novelty(model), rel=1e-4)
     torch.testing.assert_close(twin(X), model(X))
+
+
+@needs_compiler
+def test_compile_with_inductor():
+    model = network()[:1]
+    merge_(model)
+    with torch._inductor.config.patch(compile_threads=1), torch.no_grad():
+        compiled = torch.compile(copy.deepcopy(model), backend="inductor", fullgraph=True)
+        torch.testing.assert_close(compiled(X), model(X), rtol=1e-4, atol=1e-5)
 
 
 @CASES

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from compilers import needs_compiler
 from moved_operations import KINDS, assert_close, moved
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
@@ -41,7 +42,7 @@ def test_the_operator_passes_the_checks_of_torch(kind: str):
     torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=needs_compiler)])
 def test_a_compiled_operation_computes_the_same_for_every_batch_without_compiling_again(backend: str):
     op, x = moved()
     torch._dynamo.reset()

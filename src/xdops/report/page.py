@@ -12,7 +12,7 @@ CSS = """
 * { box-sizing: border-box; }
 body { margin: 0; background: #f8fafc; color: var(--ink); font: 16px/1.55 system-ui, -apple-system,
   "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif; }
-main { max-width: 1020px; margin: 0 auto; padding: 40px 24px 64px; }
+main { max-width: 1120px; margin: 0 auto; padding: 40px 24px 64px; }
 h1 { font-size: 28px; line-height: 1.25; margin: 0 0 6px; }
 h2 { font-size: 20px; margin: 0 0 4px; }
 h3 { font-size: 16px; margin: 26px 0 4px; }
@@ -22,7 +22,7 @@ section { background: #fff; border: 1px solid var(--line); border-radius: 10px; 
 .verdict { border-left: 6px solid var(--tone); font-size: 18px; }
 .verdict p { margin: 0; max-width: none; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 8px 12px; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { text-align: right; padding: 8px 10px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--faint); font-weight: 600; font-size: 14px; }
 th:first-child, td:first-child { text-align: left; }
 tr.best td { font-weight: 700; }

@@ -29,7 +29,9 @@ class Distance:
 
     def _repr_html_(self) -> str:
         how = "over all entries" if self.exact else "estimated from random inputs"
-        return html_table(("architecture", "operator"), [(shown(self.architecture), shown(self.operator))], f"relative distance, {how}")
+        return html_table(
+            ("architecture", "operator"), [(shown(self.architecture), shown(self.operator))], f"relative distance, {how}"
+        )
 
 
 def shown(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Trained at one resolution, run at others without training, beside training there: Burgers' equation on 256, 512 and 1024 points."""
+"""Trained at one resolution, run at others without training, beside training there: Burgers' equation on three grids."""
 
 import dataclasses
 from functools import partial
