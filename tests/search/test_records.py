@@ -13,13 +13,13 @@ from xdops.search.results import EpochRecord
 
 
 def test_layers_and_operators_are_logged(tmp_path: Path):
-    network, records = make_network(), Records(tmp_path, [])
-    for epoch in (1, 2, 3):
+    network, records = make_network(), Records(tmp_path, [], 6)
+    for epoch in range(1, 7):
         records.add(EpochRecord(epoch, 0.5, 0.5, 0.9, 0.1, 0.1, 0.2, 1.0), novelty(network), network)
     records.close()
     events = EventAccumulator(str(tmp_path / "tensorboard"), {"images": 0}).Reload()
     assert {"novelty of layers/0", "novelty of layers/3"} <= set(events.Tags()["scalars"])
-    assert [event.step for event in events.Images("operator 0/dimension 0")] == [1, 2]
+    assert [event.step for event in events.Images("operator 0/dimension 0")] == [1, 2, 4, 6]
 
 
 def test_a_convolution_is_a_red_band_on_white():

@@ -1,7 +1,7 @@
 """metrics.jsonl and TensorBoard: one entry per epoch, none twice.
 
-TensorBoard also shows how far every layer has moved, and after epochs 1, 2, 4, 8, ... what the operations have become: the matrix
-Re(K diag(L w) M) of the mean filter w in each dimension, blue negative, red positive.
+TensorBoard also shows how far every layer has moved, and after epochs 1, 2, 4, 8, ... and the last one what the operations have
+become: the matrix Re(K diag(L w) M) of the mean filter w in each dimension, blue negative, red positive.
 """
 
 import json
@@ -19,7 +19,9 @@ from xdops.storage.files import append_line, disk_error, write_file
 class Records:
     """Both logs of a run, continued after the epochs already done."""
 
-    def __init__(self, out: Path, done: list[EpochRecord]) -> None:
+    def __init__(self, out: Path, done: list[EpochRecord], epochs: int) -> None:
+        """epochs: of the whole run."""
+        self._epochs = epochs
         self._lines, folder = out / "metrics.jsonl", out / "tensorboard"
         # A run that was killed may have written more than its checkpoint knows: both logs go back to the checkpoint.
         write_file(self._lines, "".join(json.dumps(r.to_dict()) + "\n" for r in done).encode())
@@ -38,7 +40,7 @@ class Records:
                     self._writer.add_scalar(name.replace("_", "/", 1), value, record.epoch)
             for layer, value in moved.items():
                 self._writer.add_scalar(f"novelty of layers/{layer}", value, record.epoch)
-            if record.epoch & (record.epoch - 1) == 0:
+            if record.epoch & (record.epoch - 1) == 0 or record.epoch == self._epochs:
                 for name, picture in operator_pictures(network):
                     self._writer.add_image(name, picture, record.epoch)
             self._writer.flush()

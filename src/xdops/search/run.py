@@ -193,7 +193,7 @@ class _Run:
             write_identity(self.out, self.identity)
 
     def _open_records(self) -> None:
-        self.records = Records(self.out, self.loop.position.history)
+        self.records = Records(self.out, self.loop.position.history, self.loop.settings.epochs)
 
     def train(self, stop: StopRequest, epochs: int) -> None:
         """Those of the first `epochs` epochs that are left."""
