@@ -17,10 +17,10 @@ from xdops.matrices import Butterfly, HalfButterfly, KMatrix
 from xdops.matrices.merge import merge
 from xdops.matrices.radices import strides_of
 
-#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Deeper ones are
-#: multiplied as dense matrices then, which pays for smaller sizes only.
-TOGETHER = 300
-TOGETHER_DEEP = 64
+#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Larger ones are
+#: made by kernels where there are some; without, matrices of depth 1 are still merged together up to the second size.
+TOGETHER = 64
+TOGETHER_PLAIN = 300
 
 #: Above this size, a matrix of which only few columns are in use is merged by itself, those columns alone.
 FEW = 200
@@ -33,13 +33,11 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
     for i, matrix in enumerate(matrices):
         radices = {b.radices for b in matrix.butterflies}
         few = matrix.n > FEW and 4 * len(parts[i].columns) <= matrix.n  # cheap by itself
-        small = matrix.n <= (TOGETHER if matrix.depth == 1 else TOGETHER_DEEP)
-        if small and len(radices) == 1 and not few:
-            alike.setdefault((matrix.depth, matrix.radices, is_half(matrix)), []).append(i)
-        elif compiled(matrix.n, matrix.depth) and kernels.can_run(
-            matrix.butterflies[0].values.dtype, matrix.butterflies[0].values.device.type
-        ):
+        values = matrix.butterflies[0].values
+        if matrix.n > TOGETHER and kernels.can_run(values.dtype, values.device.type):
             made[i] = fused_columns(matrix, parts[i])
+        elif matrix.n <= (TOGETHER_PLAIN if matrix.depth == 1 else TOGETHER) and len(radices) == 1 and not few:
+            alike.setdefault((matrix.depth, matrix.radices, is_half(matrix)), []).append(i)
         else:
             made[i] = _dense(matrix, parts[i])
     for indices in alike.values():
@@ -47,11 +45,6 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
         for dense, i in zip(stack, indices, strict=True):
             made[i] = _cut(dense, parts[i])
     return [m for m in made if m is not None]
-
-
-def compiled(n: int, depth: int) -> bool:
-    """Whether a matrix of this size and depth is best made by kernels, if there are some: factor by factor, of unit vectors."""
-    return depth > 1 and n > TOGETHER_DEEP
 
 
 def is_half(matrix: KMatrix) -> bool:

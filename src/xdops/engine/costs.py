@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xdops.engine import kernels
-from xdops.engine.build import compiled, group_sizes
+from xdops.engine.build import TOGETHER, group_sizes
 from xdops.engine.mixing import CHUNK
 from xdops.engine.rates import Rates
 from xdops.engine.transforms import FEW_COLUMNS
@@ -113,7 +113,7 @@ def building(work: Workload, grouping: Grouping, rates: Rates) -> float:
 def dense_matrix(n: int, domain: int, depth: int, rates: Rates) -> float:
     """Seconds to merge a K-matrix of this depth into one dense matrix, n on one side and the domain's points on the other."""
     factors = len(prime_factors(n))
-    if compiled(n, depth) and kernels.installed():
+    if n > TOGETHER and kernels.installed():
         return rates.compiled(8.0 * n * depth * n * sum(prime_factors(n)), 2.0 * n * domain) + 20 * rates.call
     merging = depth * factors * 6 * rates.call + rates.traffic(12 * n * (domain + (depth - 1) * n))
     return merging + (depth - 1) * rates.product(8.0 * n * n * domain, domain)

@@ -27,7 +27,7 @@ Term = tuple[int, Any, Any]  # sign, a, b: a product in a sum
 
 
 class _Rows:
-    """Rows of which real parts, and imaginary ones if parts is 2, are loaded and stored eight columns at a time."""
+    """Rows of which real parts, and imaginary ones if parts is 2, are loaded and stored a vector of columns at a time."""
 
     def __init__(self, emit: Emitter, data: Any, place: Sequence[Any], count: int, parts: int) -> None:
         base, step, self.im = place
@@ -83,7 +83,7 @@ def _mixing(adjoint: bool) -> Callable[..., Any]:
         p, r, parts_in, parts_out, accumulate = (t.literal_value for t in (outputs, inputs, x_parts, y_parts, more))
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            emit = Emitter(context, builder, x.dtype)
+            emit = Emitter(context, builder, x.dtype, wide=True)
             x_data, y_data, T_data = (emit.data(signature.args[i], args[i]) for i in (5, 9, 13))
             rows_in = _Rows(emit, x_data, args[6:9], r, parts_in)
             rows_out = _Rows(emit, y_data, args[10:13], p, parts_out)
@@ -93,7 +93,7 @@ def _mixing(adjoint: bool) -> Callable[..., Any]:
                 return [emit.splat(T_data, args[14], index + part) for part in range(2)]
 
             held = {(i, j): entry(i, j) for i, j in product(range(p), range(r))} if p * r <= HELD else {}
-            for column in range(0, WIDTH, LANES):
+            for column in range(0, WIDTH, emit.lanes):
                 seen = [rows_in.load(j, column) for j in range(r)]
                 made = []
                 for i in range(p):
@@ -129,14 +129,14 @@ def matrix_gradient(
     p, r, parts_g, parts_x = (t.literal_value for t in (outputs, inputs, g_parts, x_parts))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, g.dtype)
+        emit, eight = Emitter(context, builder, g.dtype, wide=True), Emitter(context, builder, g.dtype)
         g_data, x_data, grad_data = (emit.data(signature.args[i], args[i]) for i in (4, 8, 12))
         rows_g, rows_x = _Rows(emit, g_data, args[5:8], p, parts_g), _Rows(emit, x_data, args[9:12], r, parts_x)
         entries = list(product(range(p), range(r)))
         for start in range(0, len(entries), LANES // 2):
             some = entries[start : start + LANES // 2]
             terms: list[tuple[list[Term], list[Term]]] = [([], []) for _ in some]
-            for column in range(0, WIDTH, LANES):
+            for column in range(0, WIDTH, emit.lanes):
                 loaded_g = {i: rows_g.load(i, column) for i in sorted({i for i, _ in some})}
                 loaded_x = {j: rows_x.load(j, column) for j in sorted({j for _, j in some})}
                 for term, (i, j) in zip(terms, some, strict=True):
@@ -146,7 +146,7 @@ def matrix_gradient(
             vectors = [_sum(emit, part) for term in terms for part in term]
             vectors += [emit.zero()] * (LANES - len(vectors))
             place = emit.plus(args[13], 2 * start)
-            emit.store(grad_data, place, emit.add(emit.load(grad_data, place), emit.sums(vectors)))
+            eight.store(grad_data, place, emit.add(eight.load(grad_data, place), emit.sums(vectors)))
         return context.get_dummy_value()
 
     index = types.intp

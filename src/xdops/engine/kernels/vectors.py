@@ -1,12 +1,13 @@
-"""Vectors of eight numbers in numba's compiled code: an emitter of LLVM instructions, and what plain kernels use of it.
+"""Vectors of eight or sixteen numbers in numba's compiled code: an emitter of LLVM instructions, and what plain kernels use of it.
 
 Numba turns loops into vector instructions when it can prove that arrays do not overlap, which it cannot do for rows of one array.
 Here vectors are said outright; LLVM fits them to the registers of any processor.
 """
 
+from functools import cache
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -14,13 +15,20 @@ from numba.extending import intrinsic
 LANES = 8
 
 
-class Emitter:
-    """Emits operations on vectors of eight float32 or float64 numbers."""
+@cache
+def _register_bits() -> int:
+    """Of this processor's largest vectors; kept code is kept per processor."""
+    return 512 if binding.get_host_cpu_features().get("avx512f") else 256
 
-    def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
+
+class Emitter:
+    """Emits operations on vectors of float32 or float64 numbers: eight, or as many more as fill a register."""
+
+    def __init__(self, context: Any, builder: Any, dtype: Any, wide: bool = False) -> None:
         self.context, self.builder = context, builder
         self.bits = 32 if dtype == types.float32 else 64
-        self.vector = ir.VectorType(ir.FloatType() if self.bits == 32 else ir.DoubleType(), LANES)
+        self.lanes = max(LANES, _register_bits() // self.bits) if wide else LANES
+        self.vector = ir.VectorType(ir.FloatType() if self.bits == 32 else ir.DoubleType(), self.lanes)
 
     def data(self, array_type: Any, array: Any) -> Any:
         """Pointer to an array's first number."""
@@ -39,11 +47,11 @@ class Emitter:
         self.builder.store(value, self._address(data, index), align=self.bits // 8)
 
     def splat(self, data: Any, index: Any, offset: int = 0) -> Any:
-        """One number, eight times."""
+        """One number, in all lanes."""
         number = self.builder.load(self.builder.gep(data, [self.plus(index, offset)]))
         undefined = ir.Constant(self.vector, ir.Undefined)
         single = self.builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
-        return self.shuffle(single, undefined, [0] * LANES)
+        return self.shuffle(single, undefined, [0] * self.lanes)
 
     def zero(self) -> Any:
         return ir.Constant(self.vector, None)
@@ -60,7 +68,7 @@ class Emitter:
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         """a b + c, in one instruction where the processor has it."""
         kind = ir.FunctionType(self.vector, [self.vector] * 3)
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.fmuladd.v{LANES}f{self.bits}")
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.fmuladd.v{self.lanes}f{self.bits}")
         return self.builder.call(function, [a, b, c])
 
     def fnma(self, a: Any, b: Any, c: Any) -> Any:
@@ -71,13 +79,21 @@ class Emitter:
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks))
 
     def sums(self, vectors: list[Any]) -> Any:
-        """The sums of eight vectors, as one vector. Numbers stay within half a vector until the end, which processors prefer."""
-        even, odd = [0, 2, 8, 10, 4, 6, 12, 14], [1, 3, 9, 11, 5, 7, 13, 15]
-        low, high = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
-        for first, second in ((even, odd), (even, odd), (low, high)):
+        """The sums of eight vectors, as one of eight. Numbers stay within a few lanes for long, which processors prefer."""
+        if self.lanes == 2 * LANES:
+            low = [*range(LANES), *range(2 * LANES, 3 * LANES)]
+            pairs = zip(vectors[:4], vectors[4:], strict=True)
+            vectors = [self._added(a, b, low, [i + LANES for i in low]) for a, b in pairs]
+        even = [k + i for k in range(0, self.lanes, 4) for i in (0, 2, self.lanes, self.lanes + 2)]
+        for _ in range(2):
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [self.add(self.shuffle(a, b, first), self.shuffle(a, b, second)) for a, b in pairs]
-        return vectors[0]
+            vectors = [self._added(a, b, even, [i + 1 for i in even]) for a, b in pairs]
+        low = [0, 1, 2, 3, 8, 9, 10, 11]
+        return self._added(vectors[0], vectors[-1], low, [i + 4 for i in low])
+
+    def _added(self, a: Any, b: Any, first: list[int], second: list[int]) -> Any:
+        """Some lanes of a and b, plus others of them."""
+        return self.add(self.shuffle(a, b, first), self.shuffle(a, b, second))
 
     def transposed(self, rows: list[Any]) -> list[Any]:
         """Eight rows of an 8 x 8 block to its columns: off-diagonal halves of ever smaller blocks change places."""
