@@ -15,3 +15,9 @@ class XDError(ValueError):
 
     def __reduce__(self) -> tuple[type["XDError"], tuple[str, str, str]]:
         return XDError, (self.given, self.expected, self.hint)
+
+
+def first_line(error: BaseException) -> str:
+    """What another library's error says, in a line: the rest of some goes on for pages."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__

@@ -124,6 +124,11 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--repetitions": (*WHOLE, "2", "1001"),
         "--json": SHARED,
     }),
+    "bench compile": ("bench compile --backends aot_eager", {
+        "--backends": ("nothing", ""),
+        "--repetitions": (*WHOLE, "2", "1001"),
+        "--json": SHARED,
+    }),
     "bench sweep": ("bench sweep", {
         "--repetitions": (*WHOLE, "2", "1001"),
         "--json": SHARED,

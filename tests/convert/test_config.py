@@ -311,7 +311,7 @@ def hooked() -> nn.Module:
 @pytest.mark.parametrize(
     ("model", "x", "reason"),
     [
-        (nn.Sequential(Wider(2, 2, 3)), torch.randn(1, 2, 8), "not what its kind"),
+        (nn.Sequential(Wider(2, 2, 3)), torch.randn(1, 2, 8), "not compute what layers of its kind do"),
         (SeveralChannels(), torch.randn(1, 2, 8), "1 and 2 channels"),
         (OutputSize(), torch.randn(1, 2, 8), "more than one tensor"),
         (nn.Sequential(nn.MaxPool1d(2, return_indices=True)), torch.randn(1, 2, 8), "more than one tensor"),
@@ -341,7 +341,7 @@ def test_a_pool_that_counts_differently_at_two_sizes_is_left_alone():
         def forward(self, x: Tensor) -> Tensor:
             return self.pool(self.pool(x)[..., :-1])
 
-    assert "not what its kind" in why(TwoSizes(), torch.randn(1, 2, 8))
+    assert "not compute what layers of its kind do" in why(TwoSizes(), torch.randn(1, 2, 8))
 
 
 def test_a_model_that_is_a_convolution_itself_is_refused_with_advice():

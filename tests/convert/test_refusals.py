@@ -110,6 +110,24 @@ def test_weights_that_are_no_numbers_are_refused(convert, value):
     assert all(torch.equal(v.isnan(), expected[k].isnan()) for k, v in model.state_dict().items())
 
 
+def test_an_uninitialised_layer_is_refused_as_such_and_can_be_initialised():
+    _, x = small()
+    model = nn.Sequential(nn.LazyConv1d(3, 3), nn.ReLU())
+    refused(model, x, "0, a LazyConv1d 3 without initialised parameters")
+    model(x)
+    assert convert_(model, x).converted
+
+
+def test_the_pages_of_another_librarys_error_are_one_line():
+    class Fails(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise RuntimeError("one line\n" + "and another\n" * 100)
+
+    model, x = small()
+    with pytest.raises(XDError, match=r"model fails \(RuntimeError: one line\); expected"):
+        convert_(nn.Sequential(model, Fails()), x)
+
+
 def test_outputs_without_a_number_are_not_said_to_agree():
     model, x = small()
     report = convert_(nn.Sequential(model, Nowhere()), x)

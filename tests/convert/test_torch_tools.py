@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from compilers import needs_compiler
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.autograd.functional import jacobian
 from torch.distributed.fsdp import fully_shard
 from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
@@ -22,9 +23,10 @@ from torch.nn.utils import parametrizations, prune
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
+from torch.utils.flop_counter import FlopCounterMode
 from toy_networks import ModelAsDataset, train_step
 
-from xdops import XDConfig, arch_parameters, convert_, merge_, novelty, parameter_groups, revert_, weight_parameters
+from xdops import XDConfig, XDError, arch_parameters, convert_, merge_, novelty, parameter_groups, revert_, weight_parameters
 from xdops.spaces import darts_
 
 X = torch.randn(3, 2, 12, generator=torch.Generator().manual_seed(0))
@@ -127,6 +129,25 @@ def test_compile(convert, merged):
 
 
 @CASES
+@pytest.mark.filterwarnings("ignore")  # torch announces that TorchScript ends
+def test_jit_trace(convert, merged):
+    model = network(convert)
+    if merged:
+        merge_(model)
+    traced = torch.jit.trace(model, X)
+    for x in (X, torch.randn(5, 2, 12)):
+        torch.testing.assert_close(traced(x), model(x))
+    file = io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    torch.testing.assert_close(torch.jit.load(file)(X), model(X))
+    with torch.no_grad():  # the trace has the parameters, not what the network computed with them
+        for p in arch_parameters(model):
+            p *= 1.01
+    torch.testing.assert_close(traced(X), model(X))
+
+
+@CASES
 def test_export_with_dynamic_batch(convert, merged):
     exported(convert, merged, strict=False)
 
@@ -219,6 +240,81 @@ def test_jacobians_and_second_derivatives(convert):
 
     forward, backward = gradients_at(1e-6), gradients_at(-1e-6)
     close(list(along), [(f - b) / 2e-6 for f, b in zip(forward, backward, strict=True)], 1e-6)
+
+
+@CASES
+def test_dual_numbers(convert, merged):
+    model, x = network(convert).double(), X.double()
+    if merged:
+        merge_(model)
+    parameters = dict(model.named_parameters()) | dict(model.named_buffers())
+    parameters = {n: p.detach() for n, p in parameters.items() if p.is_floating_point() and "running" not in n}
+    directions = {n: torch.randn_like(p) for n, p in parameters.items()}
+    along = torch.randn_like(x)
+    with forward_ad.dual_level():
+        duals = {n: forward_ad.make_dual(p, directions[n]) for n, p in parameters.items()}
+        given = forward_ad.unpack_dual(functional_call(model, duals, (forward_ad.make_dual(x, along),))).tangent
+
+    def moved(t: float) -> Tensor:
+        return functional_call(model, {n: p + t * directions[n] for n, p in parameters.items()}, (x + t * along,)).detach()
+
+    close([given], [(moved(1e-6) - moved(-1e-6)) / 2e-6], 1e-6)
+
+
+@pytest.mark.parametrize("convert", [convert_, filters_], ids=["xd", "filters"])
+def test_flops_are_counted(convert):
+    model = network(convert)[:1]
+    with FlopCounterMode(display=False) as counter:
+        gradients(model)
+    assert counter.get_total_flops() > 2 * 3 * model[0].weight.numel() * X[:, 0].numel()  # the convolution's, there and back
+    if convert is convert_:
+        assert counter.get_total_flops() == model[0].plan_for(X).flops
+
+
+@CASES
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(convert, merged, dtype):
+    model, x = network(convert).to(dtype), X.to(dtype)
+    twin = copy.deepcopy(model).float()  # the same numbers, in arithmetic that does not round them
+    expected, wanted = twin(x.float()), gradients(twin, x.float())
+    if merged:
+        merge_(model)
+    given = model(x)
+    assert given.dtype == dtype
+    assert (given - expected).norm() < 0.05 * expected.norm()
+    if not merged:
+        for slope, exact in zip(gradients(model, x), wanted, strict=True):
+            assert (slope - exact).norm() < 0.2 * exact.norm() + 1e-6
+
+
+@pytest.mark.parametrize("convert", [convert_, filters_], ids=["xd", "filters"])
+def test_another_default_device(convert):
+    expected = network(convert)(X)
+    torch.set_default_device("meta")
+    try:
+        model = nn.Sequential(nn.Conv1d(2, 3, 3, device="cpu"), nn.Conv1d(3, 2, 3, device="cpu"))
+        y = model(X)
+        convert(model, X, XDConfig(perturb=1e-7))
+        torch.testing.assert_close(model(X), y, rtol=1e-4, atol=1e-4)
+        gradients(model)
+        merge_(model)
+        torch.testing.assert_close(model(X), y, rtol=1e-4, atol=1e-4)
+    finally:
+        torch.set_default_device(None)
+    assert torch.equal(network(convert)(X), expected)  # nothing was kept of that device
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_complex_inputs_are_refused(merged):
+    model = network()
+    if merged:
+        merge_(model)
+    for autocast in (False, True):
+        with (
+            torch.autocast("cpu", torch.bfloat16, enabled=autocast),
+            pytest.raises(XDError, match=r"complex64.*its parts as channels"),
+        ):
+            model(X.to(torch.complex64))
 
 
 @SPACES

@@ -117,7 +117,16 @@ def test_a_frozen_untouched_operation_is_its_convolution_to_the_bit():
     assert torch.equal(op(x), conv(x))
 
 
-@pytest.mark.parametrize("change", ["in place", "through .data", "loaded", "by an optimizer"])
+def test_an_untouched_operation_stays_its_convolution_in_other_precisions():
+    conv, op, x = conv_and_operation()
+    op.freeze()
+    for dtype in (torch.float64, torch.bfloat16):
+        twin, other = copy.deepcopy(conv).to(dtype), copy.deepcopy(op).to(dtype)
+        assert torch.equal(other(x.to(dtype)), twin(x.to(dtype)))
+    assert not other.float().untouched  # digits are lost
+
+
+@pytest.mark.parametrize("change", ["in place", "through .data", "through numpy", "other strides", "loaded", "by an optimizer"])
 def test_a_touched_architecture_is_never_evaluated_as_its_source(change: str):
     conv, op, x = conv_and_operation()
     op.freeze()
@@ -128,6 +137,10 @@ def test_a_touched_architecture_is_never_evaluated_as_its_source(change: str):
             p.mul_(1.5)
     elif change == "through .data":
         p.data.mul_(1.5)
+    elif change == "through numpy":
+        p.detach().numpy()[:] *= 1.5
+    elif change == "other strides":
+        p.data = (1.5 * p.data.mT.contiguous()).mT
     elif change == "loaded":
         op.load_state_dict({k: v * 1.5 if k.startswith("K.0") else v for k, v in op.state_dict().items()})
     else:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from xdops.bench import layers, networks, sequences, sweep
+from xdops.bench import compiling, layers, networks, sequences, sweep
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.cli import terminal
@@ -169,6 +169,39 @@ class Sequences:
 
 
 @dataclass(frozen=True)
+class Compile:
+    """Time the first step, forward and backward, of a compiled network of two convolutions and of the same network converted.
+
+    xdops bench compile --json compile.json         about two minutes; inductor needs a C++ compiler
+    """
+
+    backends: tuple[str, ...] = compiling.BACKENDS
+    """of torch.compile: aot_eager, inductor or both"""
+    repetitions: int = 3
+    """how many times each network is compiled"""
+    json: Path | None = None
+    """where to write everything"""
+
+    def run(self) -> int:
+        unknown = set(self.backends) - set(compiling.BACKENDS)
+        if unknown or not self.backends:
+            given = ", ".join(sorted(unknown)) or "none"
+            raise XDError(f"--backends {given}", f"some of {', '.join(compiling.BACKENDS)}", "--backends aot_eager")
+        _check(self.repetitions, self.json)
+        console = _console()
+        with _progress(console) as progress:
+            task = progress.add_task("")
+
+            def tick(text: str) -> None:
+                progress.update(task, description=text)
+
+            measured = {name: compiling.measure_compiling(name, self.repetitions, tick) for name in self.backends}
+        console.print(compile_table(measured))
+        _write(console, self.json, self.repetitions, {"compiling": measured})
+        return 0
+
+
+@dataclass(frozen=True)
 class Document:
     """Fill the measured blocks of the performance page, and draw its picture beside it, from what was measured.
 
@@ -194,12 +227,13 @@ class Document:
         return 0
 
 
-#: `xdops bench layers | networks | sweep | sequences | document`.
+#: `xdops bench layers | networks | sweep | sequences | compile | document`.
 Bench = (
     Annotated[Layers, tyro.conf.subcommand("layers")]
     | Annotated[Networks, tyro.conf.subcommand("networks")]
     | Annotated[Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[Sequences, tyro.conf.subcommand("sequences")]
+    | Annotated[Compile, tyro.conf.subcommand("compile")]
     | Annotated[Document, tyro.conf.subcommand("document")]
 )
 
@@ -276,4 +310,16 @@ def layers_table(rows: list[dict[str, Any]]) -> Table:
             *(_ratio(row["training"], key) for key in training.values()), _ratio(row["inference"], "merged"),
             f"{row['auto_over_best']:.2f}", "" if row["memory_ratio"] is None else f"{row['memory_ratio']:.2f}",
         )  # fmt: skip
+    return table
+
+
+def compile_table(measured: dict[str, dict[str, dict[str, float]]]) -> Table:
+    table = Table(title="Two convolutions, torch.compile: seconds of the first step, milliseconds of later ones")
+    table.add_column("network")
+    for backend in measured:
+        for name in (f"{backend}, first s", f"{backend}, later ms"):
+            table.add_column(name, justify="right")
+    for network in next(iter(measured.values())):
+        steps = [found[network] for found in measured.values()]
+        table.add_row(network, *(text for s in steps for text in (f"{s['first']:.1f}", f"{s['later'] * 1e3:.1f}")))
     return table

@@ -28,7 +28,9 @@ def check_model(model: nn.Module, verb: str) -> None:
     """Refuse what already holds on to the layers that would be replaced, and parameters that cannot be read or trained."""
     if torch.is_inference_mode_enabled():
         raise XDError(
-            f"{verb} inside torch.inference_mode()", "a place where trainable parameters can be made", f"{verb} before the block"
+            f"{verb} inside torch.inference_mode()",
+            "code outside of that block, where parameters can be trained",
+            f"{verb} before the block",
         )
     check_values(model, verb)
     for name, module in model.named_modules():
@@ -60,7 +62,7 @@ def check_values(model: nn.Module, verb: str) -> None:
 
 
 def check_finite(name: str, layer: nn.Module) -> None:
-    """Refuse a layer whose numbers are none: whatever took its place would seem to agree with it."""
+    """Refuse weights that are NaN or infinite: whatever took the place of such a layer would seem to agree with it."""
     for what, tensor in (*layer.named_parameters(), *layer.named_buffers()):
         bad = int((~tensor.isfinite()).sum())
         if bad:

@@ -80,7 +80,7 @@ class XDConfig:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _WHETHER}
 
     def check_patterns(self, names: Collection[str]) -> None:
-        """A pattern that matches no module is a typing mistake."""
+        """A pattern that matches no module is a typo."""
         for pattern in (*self.overrides, *self.shortcuts):
             if not any(fnmatchcase(name, pattern) for name in names):
                 some = ", ".join([n for n in names if n][:12])

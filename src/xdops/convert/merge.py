@@ -15,9 +15,9 @@ def merge_(model: nn.Module) -> None:
     """Put a plain module that computes the same in the place of every XD-operation, with everything fixed that does not depend on
     the input; see `XDOperation.merged`.
 
-    Merged layers have no parameters that learn, in training mode either, while the layers between them go on as they were.
+    Merged layers have no parameters that learn, not even in training mode; the layers between them stay as they were.
     Operations are merged as they are now: what is loaded into the model afterwards goes to the merged layers, under their own
-    names, and there is no way back then. Merging again changes nothing. Edges of other spaces stay.
+    names, and then there is no way back. Merging again changes nothing. Edges of other spaces stay.
     """
     if isinstance(model, Operation):
         raise XDError(
@@ -64,7 +64,7 @@ def merged_layers(model: nn.Module) -> list[tuple[nn.Module, Operation]]:
 
 
 def is_still(module: nn.Module, op: Operation) -> bool:
-    """Whether a merged module holds what its operation would be merged to now, but for rounding, dtype and device."""
+    """Whether a merged module holds what its operation would be merged to now, up to rounding, dtype and device."""
     now, fresh = module.state_dict(), op.merged().state_dict()
     return now.keys() == fresh.keys() and all(agree(now[key], fresh[key].to(now[key])) for key in now)
 

@@ -20,7 +20,7 @@ from xdops.convert.report import ConversionReport, ConvertedLayer, LeftAlone
 from xdops.convert.uses import ExampleInput, Uses, record_uses, undisturbed
 from xdops.convert.verify import broken, difference, real_tensors, rounding, run_by_architecture
 from xdops.convert.weights import has_other_hooks
-from xdops.errors import XDError
+from xdops.errors import XDError, first_line
 from xdops.operations import Operation
 
 FilterFn = Callable[[str, nn.Module], bool]
@@ -97,7 +97,7 @@ def whole_error(model: nn.Module, example_input: ExampleInput, before: list[Tens
     try:
         after = run_by_architecture(model, example_input)
     except Exception as error:
-        raise broken(f"fails ({type(error).__name__}: {error})") from error
+        raise broken(f"fails ({first_line(error)})") from error
     error_ = difference(after, before)
     if agreed and error_ is not None and error_ > rounding(before):
         # A model with a memory of its own may answer differently every time, converted or not.
@@ -130,6 +130,8 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space
         elif origin is not None:
             check_same(name, origin.settings, space.settings(own))
             left.append(LeftAlone(name, was, "it is converted already, with the same settings"))
+        elif any(is_lazy(p) for p in module.parameters()):
+            raise XDError(f"{name}, a {was} without initialised parameters", "an initialised model", "model(example_input) once")
         elif has_other_hooks(module):
             left.append(LeftAlone(name, was, "it has hooks, which would be lost"))
         elif name == "":
@@ -138,8 +140,6 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space
                 "a model that contains the layers to convert, so that they can be replaced in place",
                 "model = nn.Sequential(model)",
             )
-        elif any(is_lazy(p) for p in module.parameters()):
-            raise XDError(f"{name}, a {was} without initialised parameters", "an initialised model", "model(example_input) once")
         else:
             check_finite(name, module)
             tied = any(owners[id(p)] > 1 for p in module._parameters.values() if p is not None)

@@ -90,7 +90,7 @@ class RevertReport:
 
     @property
     def exact(self) -> bool:
-        """Whether the backbone that came back computes what the operations did as far as they were still its own."""
+        """Whether the backbone computes what the operations did: none of them had left its start."""
         return all(row.change == 0 for row in self.layers)
 
     def _rows(self) -> list[tuple[str, ...]]:

@@ -53,7 +53,7 @@ def resize_(model: nn.Module, example_input: ExampleInput) -> ResizeReport:
     An operation whose architecture is untouched becomes the one that its layer, the convolution or Fourier layer, is at the new
     size: exactly that layer. One that has learned is carried over as the operator that it is, A' = I A R: its input is read at
     the old points and its output interpolated to the new ones (`xdops.operations.resampling`), by the band-limited polynomial where
-    the layer is circular, by straight lines otherwise. It shares all parameters with what it was, goes on learning, and merges and
+    the layer is circular, by straight lines otherwise. It shares all parameters with what it was, learns as before, and merges and
     exports; resizing back to the old size gives the old operation back. Shift-invariant operations, DARTS edges and plain layers
     take any size already, and stay as they are.
 
@@ -155,7 +155,7 @@ def _resized(
     if op.causal is not None:
         raise XDError(
             f"{name}, a causal operation that has learned, for {by(inputs)} points instead of {by(recipe.input_size)}",
-            "an operation that may look both ways between two steps",
+            "an operation that is not causal, since interpolation looks at the next step",
             "XDConfig(shift_invariant=True, causal=True), whose operations take any length",
         )
     old = recipe.input_size, tuple(axis.out(m) for axis, m in zip(op.axes, recipe.input_size, strict=True))

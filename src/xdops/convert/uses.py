@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xdops.errors import XDError
+from xdops.errors import XDError, first_line
 
 #: A tensor is the only argument, a tuple holds positional ones, a dict keyword ones.
 ExampleInput = Tensor | tuple[Any, ...] | Mapping[str, Any]
@@ -87,7 +87,7 @@ def record_uses(model: nn.Module, example_input: ExampleInput, modules: Mapping[
             output = model(*args, **kwargs)
         except Exception as error:
             raise XDError(
-                f"an example input on which the model fails ({type(error).__name__}: {error})",
+                f"an example input on which the model fails ({first_line(error)})",
                 "one that model(...) accepts",
                 "a tensor, a tuple of positional arguments, or a dict of keyword arguments, on the model's device and in its dtype",
             ) from error

@@ -54,7 +54,7 @@ class XDOrigin(Origin):
 
     def operation(self, source: nn.Module) -> Operation:
         """The warm start from a source of this shape."""
-        with preserved_rng(self.recipe.seed):
+        with preserved_rng(self.recipe.seed), torch.device("cpu"):  # whatever torch.set_default_device says
             return self.kind.start(source, self.recipe)
 
     def warm_start(self) -> list[Tensor]:
@@ -125,6 +125,6 @@ def perturb_(parameters: list[Tensor], relative: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in parameters:
-            noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+            noise = torch.randn(p.shape, generator=generator, dtype=torch.float64, device="cpu")
             value = p.to("cpu", torch.float64)
             p.copy_(value + noise * (relative * value.square().mean().sqrt()))

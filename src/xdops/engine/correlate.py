@@ -32,7 +32,9 @@ def correlate_alone(x: Tensor, filters: Tensor) -> Tensor:
 
 
 def correlate_by_fft(x: Tensor, filters: Tensor, stride: Sequence[int], groups: int = 1) -> Tensor:
-    """What torch's convolution computes without padding, through the FFT."""
+    """What torch's convolution computes without padding, through the FFT; half precisions are computed in single precision."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    x, filters, given = x.to(dtype), filters.to(dtype), x.dtype
     dims = tuple(range(2, x.dim()))
     sizes = [smooth_size(m, 7) for m in x.shape[2:]]
     x_hat = torch.fft.rfftn(x, sizes, dims).flatten(2).unflatten(1, (groups, -1))  # (batch, g, c_in/g, points)
@@ -42,4 +44,4 @@ def correlate_by_fft(x: Tensor, filters: Tensor, stride: Sequence[int], groups: 
     y = torch.fft.irfftn(y_hat.unflatten(-1, half), sizes, dims)
     for dim, (m, taps, step) in enumerate(zip(x.shape[2:], filters.shape[2:], stride, strict=True), start=2):
         y = y[(slice(None),) * dim + (slice(0, m - taps + 1, step),)]
-    return y
+    return y.to(given)

@@ -129,7 +129,7 @@ class FusedColumns:
         return self.layout.dense(_present(tensors))
 
     def _units(self, like: Tensor) -> Tensor:
-        return torch.eye(len(self.layout.part.columns), dtype=like.dtype)
+        return torch.eye(len(self.layout.part.columns), dtype=like.dtype, device=like.device)
 
 
 def fused_columns(matrix: KMatrix, part: Part) -> Tensor:

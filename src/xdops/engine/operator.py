@@ -3,38 +3,43 @@
 `xdops::evaluate` is planned inside, where shapes are numbers: a compiler sees one node, whatever the form, and any batch size. Its
 backward pass is an operator as well, `xdops::evaluate_backward`, which evaluates again and goes back; gradients of gradients
 differentiate the plain formula. In eager mode the same evaluation runs without operators, which saves its second forward pass.
-Function transforms (`torch.func`) get the plain formula itself, which they can differentiate and vectorise as they like.
+Function transforms (`torch.func`) and dual numbers (`torch.autograd.forward_ad`) get the plain formula itself, which can be
+differentiated and vectorised in any way.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
 
 from xdops.engine.description import Description
 from xdops.engine.evaluate import evaluate
 from xdops.engine.evaluation import Evaluation, Operands
 from xdops.engine.forms import definition, taps
-from xdops.engine.passes import Maybe
+from xdops.engine.passes import Maybe, is_transformed
 from xdops.engine.plan import Plan
+from xdops.engine.planner import make_plan
 
 
 def is_traced(x: Tensor) -> bool:
-    """Whether somebody looks on: a compiler, an exporter, a function transform, or a tensor without numbers."""
+    """Whether somebody looks on: a compiler, an exporter, a function transform, dual numbers, or a tensor without values."""
     return (
         torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
+        or is_transformed()
         or torch._C._len_torch_dispatch_stack() > 0
-        or x.device.type == "meta"
+        or torch._C._is_tracing()
+        or x.is_meta
     )
 
 
 def evaluate_traced(description: Description, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
     """`evaluate` for those who look on."""
     o = operands
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+    if not torch.compiler.is_compiling() and is_transformed():
         return _plain(description, [x, o.weight, o.b, o.C, *o.values], o.columns, dtype)
     return operator(x, o.weight, o.b, o.C, o.values, o.columns, description.encode(), dtype)
 
@@ -179,3 +184,26 @@ def _backward_twice(ctx: Any, grads: list[Maybe]) -> tuple[Any, ...]:
 
 
 backward_operator.register_autograd(_backward_twice, setup_context=_setup_twice)
+
+
+@register_flop_formula(torch.ops.xdops.evaluate, get_raw=True)
+def _flops(*arguments: Any, **_: Any) -> int:
+    """For `torch.utils.flop_counter`, which counts operators that it does not know as nothing."""
+    return _planned_flops(arguments, "auto", train=False)[1]
+
+
+@register_flop_formula(torch.ops.xdops.evaluate_backward, get_raw=True)
+def _flops_backward(g: Tensor, *arguments: Any, **_: Any) -> int:
+    """Those of the backward pass alone, as in eager mode: the operator's second forward pass is its own affair."""
+    *tensors, needs = arguments
+    form, both = _planned_flops(tensors, "auto", train=True, train_arch=any(needs[4:]))
+    return both - _planned_flops(tensors, form, train=False)[1]
+
+
+def _planned_flops(arguments: Sequence[Any], form: str, train: bool, train_arch: bool = False) -> tuple[str, int]:
+    x, weight, b, C, values, columns, text, dtype = arguments
+    description = Description.decode(text)
+    asked = description.plan if isinstance(description.plan, str) else description.plan.form
+    work = Evaluation(description, Operands(weight, b, C, list(values), list(columns)), x, dtype).workload()
+    plan = make_plan(replace(work, train=train, train_arch=train_arch), form if asked == "auto" else asked)
+    return plan.form, round(plan.flops)

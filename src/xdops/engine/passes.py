@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 Maybe = Tensor | None
 
@@ -27,10 +28,15 @@ class Passes(Protocol):
 
 def compute(passes: Passes, *tensors: Maybe) -> Tensor:
     """The function's value, differentiable to any order."""
-    if torch._C._are_functorch_transforms_active():  # which want to see every step
+    if is_transformed():
         return passes.plain(tensors)
     result: Tensor = _Run.apply(passes, *tensors)
     return result
+
+
+def is_transformed() -> bool:
+    """Whether a function transform or forward-mode differentiation is at work, which have to see every step."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 class _Run(torch.autograd.Function):

@@ -29,7 +29,7 @@ class _Buffer:
 
     def __init__(self, size: int, dtype: torch.dtype) -> None:
         with torch.inference_mode(False):  # tensors made in inference mode would stay closed to autograd for ever
-            self.tensor = torch.empty(size, dtype=dtype)
+            self.tensor = torch.empty(size, dtype=dtype, device="cpu")
         self.storage = self.tensor.untyped_storage()
         self.used = 0
 

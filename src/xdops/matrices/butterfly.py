@@ -48,7 +48,7 @@ class Butterfly(StructuredMatrix):
     @classmethod
     def from_factors(cls, factors: Sequence[Tensor], increasing: bool, dtype: torch.dtype | None = None) -> Self:
         """From complex factors (blocks, stride, r, r) in order of stride."""
-        values = torch.cat([to_pairs(factor).reshape(-1, 2) for factor in factors])
+        values = _values_of(factors)
         return cls(values if dtype is None else values.to(dtype), [max(f.shape[-2:]) for f in factors], increasing)
 
     @property
@@ -68,7 +68,11 @@ class Butterfly(StructuredMatrix):
         return self.values.dtype
 
     def _transpose(self) -> Self:
-        return self.from_factors([f.mT for f in self.factors], not self.increasing, self.dtype)
+        return self._with_factors([f.mT for f in self.factors], not self.increasing)
+
+    def _with_factors(self, factors: Sequence[Tensor], increasing: bool) -> Self:
+        """Other factors of the same radices, whose shapes need not be looked at: a tracer takes these for numbers that vary."""
+        return type(self)(_values_of(factors).to(self.dtype), self.radices, increasing)
 
     def _conj(self) -> Self:
         sign = torch.tensor([1, -1], dtype=self.values.dtype, device=self.values.device)
@@ -84,7 +88,7 @@ class Butterfly(StructuredMatrix):
         j = len(factors) - 1 if self.increasing else 0
         blocks, stride, r, _ = factors[j].shape
         factors[j] = factors[j] * diagonal.reshape(blocks, r, stride).transpose(1, 2)[..., None]
-        return self.from_factors(factors, self.increasing, self.dtype)
+        return self._with_factors(factors, self.increasing)
 
     def _dense(self, columns: int, rows: Tensor | None) -> Tensor:
         if rows is not None and 0 < len(rows) < columns:  # fewer rows than columns: build from the transposed side
@@ -122,6 +126,10 @@ class Butterfly(StructuredMatrix):
         for factor, group in pairs if self.increasing else reversed(pairs):
             x = _apply_factor(factor.to(dtype), x, group)
         return x if rows is None else x[..., rows]
+
+
+def _values_of(factors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([to_pairs(factor).reshape(-1, 2) for factor in factors])
 
 
 def apply_grouped(butterflies: Sequence[Butterfly], x: Tensor, rows: Tensor | None) -> Tensor:
@@ -170,8 +178,8 @@ def active_groups(
     if columns == n and rows is None:
         return (None,) * count
     order = range(count) if increasing else range(count - 1, -1, -1)
-    reached = torch.arange(n) < columns
-    needed = torch.ones(n, dtype=torch.bool) if rows is None else torch.zeros(n, dtype=torch.bool)
+    reached = torch.arange(n, device="cpu") < columns
+    needed = torch.full((n,), rows is None, device="cpu")
     if rows is not None:
         needed[list(rows)] = True
     strides = strides_of(radices)

@@ -24,6 +24,12 @@ def assemble(layout: Sequence[ButterflyLayout], values: Sequence[Tensor]) -> KMa
     )
 
 
+def read(module: nn.Module, name: str) -> Any:
+    """What `getattr` finds, without the detours of `nn.Module` for its own parameters: small layers would feel them."""
+    own = module._parameters
+    return own[name] if name in own else getattr(module, name)
+
+
 class LearnableKMatrix(nn.Module):
     """Holds the butterflies' values, one (n * sum(radices), 2) parameter each, or half of that; `matrix` is what they are now."""
 
@@ -37,7 +43,7 @@ class LearnableKMatrix(nn.Module):
     def tensors(self) -> list[Tensor]:
         """The values as they are now; an nn.ParameterList takes longer to go through than a small matrix to be multiplied."""
         values: Any = self._modules["values"]
-        return [getattr(values, str(i)) for i in range(len(self.layout))]
+        return [read(values, str(i)) for i in range(len(self.layout))]
 
     @property
     def matrix(self) -> KMatrix:

@@ -117,7 +117,7 @@ class StructuredMatrix(ABC):
         height = self.shape[0]
         if isinstance(rows, slice):
             rows = range(height)[rows]
-        index = rows if isinstance(rows, Tensor) else torch.tensor(list(rows), dtype=torch.long)
+        index = rows if isinstance(rows, Tensor) else torch.tensor(list(rows), dtype=torch.long, device="cpu")
         if index.dtype != torch.long or index.dim() != 1 or (len(index) and not 0 <= int(index.min()) <= int(index.max()) < height):
             raise XDError(f"rows {index.tolist()}", f"integers from 0 to {height - 1}", "rows=slice(0, m)")
         return index

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
+from xdops.matrices.learnable import read
 from xdops.operations.source import Source, Start
 
 #: The architecture parameters, by the paper's names.
@@ -85,7 +87,21 @@ class Architecture(nn.Module):
     @property
     def untouched(self) -> bool:
         """Whether the architecture still has, to the bit, the values of its warm start from a layer."""
-        return self._start is not None and self._start.is_now(p for _, p in self.architecture())
+        return self._start is not None and self._start.is_now(self._tensors())
+
+    def _is_source(self) -> bool:
+        """Whether the layer itself may stand in: the architecture is fixed, and has its first values."""
+        if self.source is None or self._start is None:
+            return False
+        tensors = self._tensors()
+        if torch.is_grad_enabled() and any(p.requires_grad for p in tensors):
+            return False
+        return self._start.is_now(tensors)
+
+    def _tensors(self) -> list[Tensor]:
+        """What `architecture` lists, without names, for code that is run at every call."""
+        values = [v for name in "KLM" for matrix in self._learnable(name) for v in matrix.tensors()]
+        return values + [part for name in "bC" if (part := read(self, name)) is not None]
 
     @contextmanager
     def by_architecture(self) -> Iterator[None]:
@@ -121,7 +137,7 @@ class Architecture(nn.Module):
         return self
 
     def look_like(self, conv: nn.Module) -> None:
-        """Say of itself what the convolution says: a network's own code may read it. It computes by its own axes."""
+        """Take over what the convolution says about itself, which a network's own code may read. It computes by its own axes."""
         for name in ("stride", "padding", "dilation", "output_padding", "transposed"):
             setattr(self, name, getattr(conv, name))
 

@@ -62,7 +62,7 @@ def check_shape(shape: tuple[int, ...], dtype: torch.dtype, channels: int, axes:
 
 
 def check_device(x: Tensor, weight: Tensor) -> None:
-    """Refuse an input that is elsewhere than the operation, which on the meta device has no numbers at all."""
+    """Refuse an input on another device than the operation, which on the meta device has no values at all."""
     if x.device != weight.device:
         empty = weight.device.type == "meta"
         raise XDError(
@@ -70,6 +70,15 @@ def check_device(x: Tensor, weight: Tensor) -> None:
             f"{weight.device}, where the operation is" + (", without values" if empty else ""),
             "model.to_empty(device='cpu'), then load its weights" if empty else f"x.to({str(weight.device)!r})",
         )
+
+
+def check_dtype(x: Tensor, dtype: torch.dtype) -> None:
+    """Refuse complex inputs, and, outside of autocast, those of another dtype than the operation's."""
+    if x.dtype == dtype:
+        return
+    if x.is_complex() or x.is_meta or not torch.is_autocast_enabled(x.device.type):
+        parts = "torch.cat((x.real, x.imag), 1), its parts as channels" if x.is_complex() else f"x.to({dtype})"
+        raise XDError(f"an input of dtype {x.dtype}", f"{dtype}, the dtype of the operation", parts)
 
 
 def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequence[Axis]) -> None:

@@ -7,14 +7,12 @@ which is faster.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from xdops.engine.build import chain_layout, chain_stages, dense_matrices, kronecker, some_columns
-from xdops.engine.chains import ChainLayout
+from xdops.engine.build import dense_matrices, kronecker, some_columns
 from xdops.engine.evaluate import evaluate
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.taps import CAUSAL_BLOCK, Reach, all_taps, apply_real_taps, made
@@ -23,21 +21,17 @@ from xdops.engine.mixing import group_first, group_last
 from xdops.engine.operator import is_traced
 from xdops.engine.passes import compute
 from xdops.engine.plan import Plan
-from xdops.engine.planar import matmul, multiply, rotate
+from xdops.engine.planar import matmul, multiply
 from xdops.engine.planner import make_plan, possible_plans
 from xdops.engine.spectrum import Spectrum
-from xdops.engine.transforms import FEW_COLUMNS
 from xdops.errors import XDError
-from xdops.matrices import KMatrix
 from xdops.operations.axes import Axis
-from xdops.operations.definition import check_input
+from xdops.operations.definition import check_dtype, check_input
+from xdops.operations.fixed import Ranges, count, dense_matrix, matrix_of, per_dimension
 from xdops.operations.source import Source
 
 if TYPE_CHECKING:
     from xdops.operations.operation import XDOperation
-
-#: Per dimension.
-Ranges = Sequence[range]
 
 #: The batch that is planned for: inference has no batch size of its own.
 TYPICAL_BATCH = 64
@@ -95,6 +89,7 @@ class DenseOperator(nn.Module):
                 f"(batch, {', '.join(map(str, self.inputs))}), for which the operation was merged",
                 "op.merged() without input_size takes all sizes that the operation takes",
             )
+        check_dtype(input, self.matrix.dtype)
         return torch.addmm(self.offset, input.flatten(1), self.matrix).unflatten(1, self.outputs)
 
 
@@ -111,6 +106,7 @@ class _Merged(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         check_input(input, self.in_channels, self.axes)
+        check_dtype(input, self.weights().dtype)
         lengths = input.shape[2:]
         x = pad(input, self.axes, self.padding_mode)
         if any(axis.wraps and m != axis.size for axis, m in zip(self.axes, lengths, strict=True)):
@@ -119,6 +115,9 @@ class _Merged(nn.Module):
         return y if self.bias is None else y + self.bias.reshape(-1, *(1 for _ in self.axes))
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+        raise NotImplementedError
+
+    def weights(self) -> Tensor:
         raise NotImplementedError
 
 
@@ -140,6 +139,9 @@ class MergedTaps(_Merged):
         for i, (part, seen) in enumerate(reach.blocks(n)):
             self.register_buffer(f"taps_{i}", reach.mask_(made(K, L, M, part, seen), part).to(e.dtype))
             self.blocks.append((part.start, seen))
+
+    def weights(self) -> Tensor:
+        return self.filters
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
         axis, m = self.axes[0], lengths[0]
@@ -166,7 +168,7 @@ class MergedSpectrum(_Merged):
         joined = plan.form == "joined"
         self.together = e.dims if joined else 1  # dimensions that one matrix goes along
         for name, matrices in (("K", e.K), ("M", e.M)):
-            fixed = [_dense(matrices, e.dtype)] if joined else _per_dimension(matrices, plan.grouping, e.dtype)
+            fixed = [dense_matrix(matrices, e.dtype)] if joined else per_dimension(matrices, plan.grouping, e.dtype)
             setattr(self, name, nn.ModuleList(fixed))
         if e.operands.columns:
             L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
@@ -182,20 +184,23 @@ class MergedSpectrum(_Merged):
         self.register_buffer("C", e.C)
         self.by_tap = plan.by_tap and not joined
 
+    def weights(self) -> Tensor:
+        return self.taps
+
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
         pairs = list(zip(self.axes, lengths, strict=True))
         along = range(0, len(pairs), self.together)
         columns = [[axis.columns(m) for axis, m in pairs[i : i + self.together]] for i in along]
         rows = [[axis.rows(m) for axis, m in pairs[i : i + self.together]] for i in along]
         L = [getattr(self, f"L_{i}") for i in range(self.count)]
-        plain = is_traced(x) or torch.jit.is_tracing() or torch.is_autocast_enabled(x.device.type)
+        plain = is_traced(x) or torch.is_autocast_enabled(x.device.type)
         y = self._plain(x, L, rows, columns) if plain else self._fast(x, L, rows, columns)
         return y.reshape(x.shape[0], self.out_channels, *(axis.out(m) for axis, m in pairs))
 
     def _fast(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
         """As the engine does it, in memory that is used again."""
-        K = [_cast(A).rows_in_use(r) for A, r in zip(self.K, rows, strict=True)]
-        M = [_cast(A).columns_in_use(c) for A, c in zip(self.M, columns, strict=True)]
+        K = [matrix_of(A).rows_in_use(r) for A, r in zip(self.K, rows, strict=True)]
+        M = [matrix_of(A).columns_in_use(c) for A, c in zip(self.M, columns, strict=True)]
         spectrum = Spectrum(self.groups, tuple(A.layout for A in K), tuple(A.layout for A in M), self.by_tap)
         tensors = [*(t for A in K for t in A.tensors), *L, *(t for A in M for t in A.tensors)]
         x = x.flatten(2) if self.together > 1 else x
@@ -204,14 +209,14 @@ class MergedSpectrum(_Merged):
     def _plain(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
         """Step by step."""
         domain, last = [A.shape[1] for A in L], len(L) - 1
-        t = x.reshape(1, -1, _count(columns[last]))
+        t = x.reshape(1, -1, count(columns[last]))
         for i in range(last, -1, -1):
-            t = _cast(self.M[i]).enter(t, columns[i])
-            t = t if i == 0 else t.reshape(2, -1, _count(columns[i - 1]))
+            t = matrix_of(self.M[i]).enter(t, columns[i])
+            t = t if i == 0 else t.reshape(2, -1, count(columns[i - 1]))
         x_hat = group_first(t.reshape(2, math.prod(domain), x.shape[0], self.in_channels), self.groups)
         t = group_last(_mix(x_hat, self._filters(L)), self.groups)
         for i in range(last + 1):
-            t = _cast(self.K[i]).leave(t.reshape(2, domain[i], -1), rows[i], real=i == last)
+            t = matrix_of(self.K[i]).leave(t.reshape(2, domain[i], -1), rows[i], real=i == last)
         return t
 
     def _filters(self, L: Sequence[Tensor]) -> Tensor:
@@ -231,137 +236,7 @@ class MergedSpectrum(_Merged):
         return w.flatten(1, -3)
 
 
-@dataclass(frozen=True)
-class InUse:
-    """What the engine takes: a dense planar matrix, or a chain's stages and layout."""
-
-    tensors: list[Tensor]
-    layout: ChainLayout | None
-
-
-def _cast(module: nn.Module) -> "DenseMatrix | ChainMatrix":
-    assert isinstance(module, DenseMatrix | ChainMatrix)
-    return module
-
-
-def _count(ranges: Ranges) -> int:
-    count = 1
-    for one in ranges:
-        count *= len(one)
-    return count
-
-
 def _mix(x: Tensor, w: Tensor) -> Tensor:
     """x w at every point: x (2, p, batch, c_in), w (2, p, c_in, c_out)."""
     (a, b), (c, d) = x, w
     return torch.stack((torch.baddbmm(torch.bmm(a, c), b, d, alpha=-1), torch.baddbmm(torch.bmm(a, d), b, c)))
-
-
-def _per_dimension(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
-    return [_dense([A], dtype) if cut is None else _chain(A, cut, dtype) for A, cut in zip(matrices, grouping, strict=True)]
-
-
-def _dense(matrices: Sequence[KMatrix], dtype: torch.dtype) -> "DenseMatrix":
-    whole = dense_matrices(matrices, [Part(range(A.shape[0]), range(A.shape[1])) for A in matrices])
-    sizes = [A.shape[0] for A in matrices], [A.shape[1] for A in matrices]
-    return DenseMatrix(kronecker(whole).to(dtype).contiguous(), *sizes)
-
-
-def _chain(matrix: KMatrix, cut: tuple[int, ...], dtype: torch.dtype) -> "ChainMatrix":
-    layout = chain_layout(matrix, cut, Part(range(matrix.shape[0]), range(matrix.shape[1])))
-    return ChainMatrix([stage.to(dtype) for stage in chain_stages(matrix, cut, layout)], layout)
-
-
-class DenseMatrix(nn.Module):
-    """A planar matrix along one dimension, or along several that are flattened into one: rows and columns are grids then."""
-
-    matrix: Tensor
-
-    def __init__(self, matrix: Tensor, rows: Sequence[int], columns: Sequence[int]) -> None:
-        super().__init__()
-        self.rows, self.columns = tuple(rows), tuple(columns)
-        self.register_buffer("matrix", matrix)
-
-    def rows_in_use(self, rows: Ranges) -> InUse:
-        return InUse([self._rows(rows).contiguous()], None)
-
-    def columns_in_use(self, columns: Ranges) -> InUse:
-        return InUse([self._columns(columns).contiguous()], None)
-
-    def _rows(self, rows: Ranges) -> Tensor:
-        A = self.matrix
-        return (
-            A
-            if _count(rows) == A.shape[1]
-            else A.unflatten(1, self.rows)[(slice(None), *[_slice(r) for r in rows])].flatten(1, len(rows))
-        )
-
-    def _columns(self, columns: Ranges) -> Tensor:
-        A = self.matrix
-        if _count(columns) == A.shape[2]:
-            return A
-        return A.unflatten(2, self.columns)[(slice(None), slice(None), *[_slice(c) for c in columns])].flatten(2)
-
-    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
-        """x (1, q, m) real or (2, q, m) -> (2, n, q)."""
-        A = self._columns(columns)
-        y = torch.matmul(A.flatten(0, 1), x[0].t())
-        if x.shape[0] == 2:
-            y = torch.addmm(y, rotate(A).flatten(0, 1), x[1].t())
-        return y.unflatten(0, (2, -1))
-
-    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
-        """y (2, n, q) -> (1, q, r), the real part, or (2, q, r)."""
-        A = self._rows(rows)
-        flat, turned = y.flatten(0, 1), [torch.cat((A[0], -A[1]), dim=1)]
-        if not real:
-            turned.append(torch.cat((A[1], A[0]), dim=1))
-        few = A.shape[1] < FEW_COLUMNS  # BLAS is slow at writing few columns: they are written as rows and turned around
-        return torch.stack([(a @ flat).t() if few else flat.t() @ a.t().contiguous() for a in turned])
-
-
-class ChainMatrix(nn.Module):
-    """A planar matrix as stages that mix one digit each; see `engine.chains`."""
-
-    def __init__(self, stages: Sequence[Tensor], layout: ChainLayout) -> None:
-        super().__init__()
-        self.layout, self.digits, self.sequence = layout, layout.digits, layout.sequence
-        for i, stage in enumerate(stages):
-            self.register_buffer(f"stage_{i}", stage)
-
-    def rows_in_use(self, rows: Ranges) -> InUse:
-        return InUse(self._tensors(), replace(self.layout, rows=(rows[0].step, len(rows[0]))))
-
-    def columns_in_use(self, columns: Ranges) -> InUse:
-        return InUse(self._tensors(), replace(self.layout, columns=len(columns[0])))
-
-    def _tensors(self) -> list[Tensor]:
-        return [getattr(self, f"stage_{i}") for i in range(len(self.sequence))]
-
-    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
-        return self._stages(nn.functional.pad(x, (0, math.prod(self.digits) - x.shape[2])).transpose(-2, -1), real=False)
-
-    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
-        return self._stages(y, real)[:, _slice(rows[0])].transpose(-2, -1)
-
-    def _stages(self, t: Tensor, real: bool) -> Tensor:
-        """(1 or 2, n, q) -> (1 or 2, n, q). A digit that was mixed comes last in memory, so that nothing is copied in between."""
-        t, order = t.unflatten(1, self.digits), list(range(len(self.digits)))
-        for i, digit in enumerate(self.sequence):
-            rest = [d for d in order if d != digit]
-            natural = sorted(rest)
-            T = getattr(self, f"stage_{i}")
-            T = T.permute(0, *(1 + natural.index(d) for d in rest), T.dim() - 2, T.dim() - 1)
-            x = t.movedim(1 + order.index(digit), -2)
-            if x.shape[0] == 1:
-                t = T @ x
-            elif real and i == len(self.sequence) - 1:
-                t = (T[0] @ x[0] - T[1] @ x[1])[None]
-            else:
-                t = matmul(T, x)
-            order = [*rest, digit]
-        return t.permute(0, *(1 + order.index(d) for d in range(len(order))), t.dim() - 1).flatten(1, -2)
-
-
-def _slice(one: range) -> slice:
-    return slice(one.start, one.stop, one.step)

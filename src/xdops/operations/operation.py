@@ -15,11 +15,12 @@ from xdops.engine.plan import Plan
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
+from xdops.matrices.learnable import read
 from xdops.matrices.pairs import to_complex
 from xdops.operations.architecture import ARCHITECTURE, Architecture
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
-from xdops.operations.definition import check_device, check_input, check_shape, xd_operation
+from xdops.operations.definition import check_device, check_dtype, check_input, check_shape, xd_operation
 from xdops.operations.merged import merged
 from xdops.operations.source import Source
 
@@ -171,10 +172,11 @@ class XDOperation(Architecture):
             plan=self.plan,
         )
 
-    def operands(self) -> Operands:
-        """The tensors as they are now, whoever put them there."""
+    def operands(self, weight: Tensor | None = None) -> Operands:
+        """The tensors as they are now, whoever put them there; the weight may be given, where it has been looked up already."""
         values: list[Tensor] = [v for name in "KLM" for m in self._learnable(name) for v in m.tensors()]
-        return Operands(self.weight, self.b, self.C, values, self.weight_columns)
+        w: Tensor = self.weight if weight is None else weight
+        return Operands(w, read(self, "b"), read(self, "C"), values, self.weight_columns)
 
     def forward(self, input: Tensor) -> Tensor:
         traced = is_traced(input)
@@ -182,27 +184,16 @@ class XDOperation(Architecture):
             check_input(input, self.in_channels, self.axes)
         else:
             check_shape(tuple(input.shape), input.dtype, self.in_channels, self.axes)
-        o, bias = self.operands(), self.bias
-        check_device(input, o.weight)
+        weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
+        check_device(input, weight)
+        check_dtype(input, weight.dtype)
+        if not traced and self.plan in ("auto", "source") and self._is_source():
+            return self._layer(input, weight, bias)
         device = input.device.type
         autocast = device != "meta" and torch.is_autocast_enabled(device)
-        if input.dtype != o.weight.dtype and not autocast:
-            raise XDError(
-                f"an input of dtype {input.dtype}", f"{o.weight.dtype}, the dtype of the filters", f"x.to({o.weight.dtype})"
-            )
-        if not traced and self.plan in ("auto", "source") and self._is_source(o):
-            return self._layer(input, o.weight, bias)
         dtype = torch.get_autocast_dtype(device) if autocast else input.dtype
-        y = (evaluate_traced if traced else evaluate)(self.description(), o, input, dtype)
+        y = (evaluate_traced if traced else evaluate)(self.description(), self.operands(weight), input, dtype)
         return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in self.axes))
-
-    def _is_source(self, o: Operands) -> bool:
-        """Whether the layer itself may stand in: the architecture is fixed, and has its first values, to the bit."""
-        if self.source is None or self._start is None:
-            return False
-        if torch.is_grad_enabled() and any(t.requires_grad for t in o.architecture):
-            return False
-        return self._start.is_now(o.architecture)
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         assert self.source is not None
@@ -217,8 +208,7 @@ class XDOperation(Architecture):
 
     def plan_for(self, x: Tensor) -> Plan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
-        o = self.operands()
-        return plan_of(Evaluation(self.description(), o, x, x.dtype), source=self._is_source(o))
+        return plan_of(Evaluation(self.description(), self.operands(), x, x.dtype), source=self._is_source())
 
     def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
         """A plain module that computes the same, with everything fixed that does not depend on the input.

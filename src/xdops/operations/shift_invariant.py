@@ -23,7 +23,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.matrices.pairs import check_floating, to_complex
 from xdops.operations.architecture import ARCHITECTURE, Architecture
-from xdops.operations.definition import check_device
+from xdops.operations.definition import check_device, check_dtype
 from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
 from xdops.operations.source import Source
 
@@ -114,7 +114,7 @@ class ShiftInvariantOperation(Architecture):
         w: Tensor = self.weight
         rows = self.rows_of_taps()
         if len(rows) == 1 and self.b is None and self.C is None:
-            return w @ rows[0].real
+            return w.to(rows[0].real.dtype) @ rows[0].real
         filters = w.to(rows[0].dtype)
         for dim, a in enumerate(rows, start=2):
             filters = (filters.movedim(dim, -1) @ a).movedim(-1, dim)
@@ -138,7 +138,6 @@ class ShiftInvariantOperation(Architecture):
 
     def plan_for(self, x: Tensor) -> ShiftPlan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
-        learns = torch.is_grad_enabled() and any(p.requires_grad for _, p in self.architecture())
         problem = ShiftProblem(
             tuple(m + sum(w.pad) for m, w in zip(x.shape[2:], self.windows, strict=True)),
             tuple(w.out(m) for m, w in zip(x.shape[2:], self.windows, strict=True)),
@@ -150,7 +149,7 @@ class ShiftInvariantOperation(Architecture):
             self.out_channels,
             self.groups,
             self.b is None and self.C is None,
-            not learns and self.source is not None and self.untouched,
+            self._is_source(),
         )
         return make_shift_plan(problem, self.plan)
 
@@ -182,7 +181,9 @@ class ShiftInvariantOperation(Architecture):
     def _check(self, x: Tensor) -> None:
         """Refuse what does not fit, before anything is computed."""
         check_floating(x.dtype, "an input")
-        check_device(x, self.weight)
+        mine = self._learnable("K")[0].tensors()[0]  # not the weight, which may be computed at every look
+        check_device(x, mine)
+        check_dtype(x, mine.dtype)
         if x.dim() != len(self.windows) + 2 or x.shape[1] != self.in_channels:
             raise XDError(
                 f"an input of shape {tuple(x.shape)}",
@@ -206,8 +207,8 @@ class ShiftInvariantOperation(Architecture):
 
     @torch.no_grad()
     def merged(self) -> nn.Module:
-        """The convolution that this is now, as torch's own layer, after one that pads where sides are padded unlike."""
-        filters, dims = self.long_filters(), len(self.windows)
+        """The convolution that this is now, as torch's own layer, after a padding layer where the two sides differ."""
+        filters, dims = self.long_filters().to(self.weight.dtype), len(self.windows)
         even = all(low == high for low, high in (w.pad for w in self.windows))
         conv = _LAYERS[dims](
             self.in_channels,

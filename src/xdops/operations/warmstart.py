@@ -58,7 +58,7 @@ def from_conv(
     last dimension is made circular by explicit padding, and transposed convolutions stay exact there.
     causal: for a 1d convolution with stride 1 and zeros for padding, no output will ever see an input later than the last one
     that the convolution lets it see: with left padding (k - 1) dilation, output t sees inputs up to t.
-    Smaller inputs work as well, but for circular padding without room for it: that is a clear error.
+    Smaller inputs work as well, unless padding is circular and there is no room for it, which is an error.
     """
     if not isinstance(conv, (*_CONVS, *_TRANSPOSED)):
         raise XDError(f"a {type(conv).__name__}", "a Conv1d/2d/3d or ConvTranspose1d/2d/3d", "xdops.named for other operations")
@@ -97,7 +97,7 @@ def _lookahead(conv: Any, taps: Sequence[Taps]) -> int:
         raise XDError(
             f"causal=True for {conv}",
             "a 1d convolution with stride 1 and zeros for padding",
-            "padding=(kernel_size - 1) * dilation and cut the end off, as in a TCN",
+            "padding=(kernel_size - 1) * dilation, and drop the end of the output, as in a TCN",
         )
     return taps[0].span[1]
 
@@ -139,7 +139,7 @@ def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]
     if given[1] < least[1]:
         raise XDError(
             f"depth {given} for a dilated convolution",
-            f"at least {least}: dilation puts filter taps apart by a permutation, which takes two butterflies before the DFT in L",
+            f"at least {least}: a permutation spreads the taps of dilated filters, which takes two butterflies before the DFT in L",
             f"depth={tuple(max(g, m) for g, m in zip(given, least, strict=True))}",
         )
     return given

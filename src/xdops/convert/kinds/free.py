@@ -1,4 +1,4 @@
-"""Layers without parameters as XD-operations: with filters that do nothing while L = 0, to become convolutions by."""
+"""Layers without parameters as XD-operations: with filters that do nothing while L = 0 and that may learn to."""
 
 from collections.abc import Sequence
 

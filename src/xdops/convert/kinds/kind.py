@@ -18,7 +18,7 @@ Size = tuple[int | None, ...]
 
 
 class LeaveAlone(Exception):
-    """A layer that cannot be an edge, and why; the conversion goes on without it."""
+    """A layer that cannot become an edge, and why; the conversion continues without it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Layer:
         """Leave alone what turns out to be something else than its kind of layer, at some input."""
         error = self.uses.largest_error(stand_in)
         if error > 3 * torch.finfo(self.inputs[0].dtype).eps ** 0.5:
-            raise LeaveAlone(f"it is not what its kind of layer would be (relative difference {error:.1e})")
+            raise LeaveAlone(f"it does not compute what layers of its kind do (relative difference {error:.1e})")
 
 
 @dataclass(frozen=True)

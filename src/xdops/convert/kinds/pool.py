@@ -87,7 +87,7 @@ class MaxPool(AveragePool):
 
     def check(self, op: Operation, layer: Layer) -> None:
         if math.isinf(layer.uses.largest_error(op)):
-            raise LeaveAlone("the average pool that it would start as is another one at each size that it sees")
+            raise LeaveAlone("it would start as an average pool, and that is a different one at each size that it sees")
 
     def note(self, config: XDConfig) -> str:
         return "starts as the average pool of the same size"

@@ -1,4 +1,4 @@
-"""Kernels that torch has not, compiled by numba where it is installed.
+"""Kernels that torch lacks, compiled by numba where it is installed.
 
 K-matrices go factor by factor through columns that stay in the cache. `applying` is the door, in plain tensors and numbers; what
 lies behind it is imported, and compiled, when it is first used. That takes some seconds once per machine: the result is kept on

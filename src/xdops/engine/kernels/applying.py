@@ -25,7 +25,7 @@ FOLD, UNFOLD = -1, -2
 
 def _integers(numbers: Any) -> Any:
     """As the kernels take them: an array of numpy's."""
-    return torch.tensor(numbers, dtype=torch.int64).numpy()
+    return torch.tensor(numbers, dtype=torch.int64, device="cpu").numpy()
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def multiply_backward(
     ranges = threads.parts(-(-q // WIDTH))
     work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, True)), g)
     room = 0 if x is None else values.numel() + 2 * 8
-    grads = torch.zeros(len(ranges), room, dtype=g.dtype)  # a sum per thread
+    grads = torch.zeros(len(ranges), room, dtype=g.dtype, device="cpu")  # a sum per thread
     nothing = g.new_empty(0)
     g_, x_, out_, values_ = flat(g), flat(nothing if x is None else x), flat(nothing if out is None else out), flat(values)
     work_, grads_, sides = work.numpy(), grads.numpy(), (x_side.numbers, y_side.numbers)

@@ -41,7 +41,7 @@ class _TapRows:
         assert values is not None
         numbers, stages = torch.view_as_complex(values.detach()), stages_of(self.layouts)
         n = math.prod(self.layouts[0][0][0])
-        k, columns = numbers.new_zeros(1, n), torch.eye(self.taps, n, dtype=numbers.dtype)
+        k, columns = numbers.new_zeros(1, n), torch.eye(self.taps, n, dtype=numbers.dtype, device="cpu")
         k[0, self.row] = 1
         seen = [numbers.new_empty(len(s), count, n) for s, count in zip(stages, (1, self.taps, self.taps), strict=True)]
         through(numbers.numpy(), stages[0].numpy(), k.numpy(), seen[0].numpy())
@@ -87,5 +87,5 @@ def stages_of(layouts: Layouts) -> tuple[Tensor, ...]:
                 start += n * r
             butterflies.append(own if increasing != transposed else own[::-1])
         order = butterflies[::-1] if transposed else butterflies
-        found.append(torch.tensor([stage for own in order for stage in own]))
+        found.append(torch.tensor([stage for own in order for stage in own], device="cpu"))
     return tuple(found)
