@@ -15,7 +15,6 @@ BACKENDS = ("aot_eager", "inductor")
 NETWORKS: dict[str, XDConfig | None] = {
     "convolutions": None,
     "XD": XDConfig(),
-    "XD, b and C": XDConfig(b="trained", C="trained"),
     "shift-invariant XD": XDConfig(shift_invariant=True),
 }
 

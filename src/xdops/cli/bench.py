@@ -1,6 +1,8 @@
 """`xdops bench`: what an XD-operation costs, as a multiple of the convolution it replaces."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,16 +57,11 @@ class Layers:
         _check(self.repetitions, self.json)
         console, rows = _console(), []
         _say_rates(console)
-        with _progress(console) as progress:
-            task = progress.add_task("")
-
-            def tick(text: str) -> None:
-                progress.update(task, description=text)
-
+        with _progress(console) as tick:
             for layer in layers.LAYERS:
                 if not self.only or layer.name in self.only:
                     rows.append(measure_layer(layer, self.repetitions, self.memory, tick))
-                    progress.console.print(_line(rows[-1]))
+                    console.print(_line(rows[-1]))
         summary = summarise(rows)
         console.print(layers_table(rows))
         for line in summary["text"]:
@@ -89,13 +86,12 @@ class Sweep:
         _check(self.repetitions, self.json)
         console, points = _console(), []
         _say_rates(console)
-        with _progress(console) as progress:
-            task = progress.add_task("")
+        with _progress(console) as tick:
             for n in sweep.SIZES:
-                progress.update(task, description=f"n = {n}")
+                tick(f"n = {n}")
                 points.append(sweep.measure_point(sweep.layer_of(n), self.repetitions))
                 forms = {form: t["ratio"] for form, t in points[-1]["training"].items() if form != "conv"}
-                progress.console.print(f"n = {n}: " + ", ".join(f"{form} {ratio:.2f}" for form, ratio in forms.items()))
+                console.print(f"n = {n}: " + ", ".join(f"{form} {ratio:.2f}" for form, ratio in forms.items()))
         _write(console, self.json, self.repetitions, {"points": points})
         return 0
 
@@ -124,11 +120,10 @@ class Networks:
         _check(self.repetitions, self.json)
         console, rows = _console(), []
         _say_rates(console)
-        with _progress(console) as progress:
-            task = progress.add_task("")
+        with _progress(console) as tick:
             for network in networks.NETWORKS:
                 if not self.only or network.name in self.only:
-                    progress.update(task, description=network.name)
+                    tick(network.name)
                     rows.append(networks.measure_network(network, self.repetitions, self.memory))
         console.print(networks_table(rows))
         _write(console, self.json, self.repetitions, {"networks": rows})
@@ -155,12 +150,7 @@ class Sequences:
             raise XDError(f"networks {', '.join(sorted(unknown))}", f"some of {', '.join(sequences.LIMITS)}", "--only jsb")
         _check(self.repetitions, self.json)
         console = _console()
-        with _progress(console) as progress:
-            task = progress.add_task("")
-
-            def tick(text: str) -> None:
-                progress.update(task, description=text)
-
+        with _progress(console) as tick:
             measured = {case: sequences.measure(case, self.repetitions, tick) for case in self.only or sequences.LIMITS}
         for line in sequences.lines(measured):
             console.print(line, highlight=False)
@@ -189,12 +179,7 @@ class Compile:
             raise XDError(f"--backends {given}", f"some of {', '.join(compiling.BACKENDS)}", "--backends aot_eager")
         _check(self.repetitions, self.json)
         console = _console()
-        with _progress(console) as progress:
-            task = progress.add_task("")
-
-            def tick(text: str) -> None:
-                progress.update(task, description=text)
-
+        with _progress(console) as tick:
             measured = {name: compiling.measure_compiling(name, self.repetitions, tick) for name in self.backends}
         console.print(compile_table(measured))
         _write(console, self.json, self.repetitions, {"compiling": measured})
@@ -260,9 +245,13 @@ def _console() -> Console:
     return console if console.is_terminal else terminal.console(width=140)  # a log or a file: never cut the table
 
 
-def _progress(console: Console) -> Progress:
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being measured, by calling what this yields."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("")
+        yield lambda text: progress.update(task, description=text)
 
 
 def _write(console: Console, target: Path | None, repetitions: int, measured: dict[str, Any]) -> None:
