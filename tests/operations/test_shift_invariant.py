@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from xdops.engine.tap_rows import tap_rows, tap_rows_by_torch
+from xdops.engine.tap_rows import operator, tap_rows, tap_rows_by_torch
 from xdops.errors import XDError
 from xdops.matrices import random_unitary
+from xdops.matrices.pairs import to_complex
 from xdops.operations import Axis, xd_operation
 from xdops.operations.shift_invariant import ShiftInvariantOperation
 from xdops.operations.shift_plan import FORMS
@@ -108,8 +109,9 @@ def test_rows_by_kernels_are_those_of_the_matrices_with_their_gradients(n, depth
     expected = torch.stack([(dense[0] @ torch.diag(dense[1][:, j]) @ dense[2])[n - 2] for j in range(3)])
     g = torch.randn(3, n, dtype=torch.complex128, generator=generator)
     slopes = torch.autograd.grad(expected, values, g)
-    for function in (tap_rows, tap_rows_by_torch):
-        rows = function(n - 2, 3, K, L, M)
+    layouts = tuple(tuple((b.radices, b.increasing, False) for b in m.butterflies) for m in (K, L, M))
+    compiled = to_complex(operator(values, repr(layouts), n - 2, 3))
+    for rows in (tap_rows(n - 2, 3, layouts, values), tap_rows_by_torch(n - 2, 3, K, L, M), compiled):
         torch.testing.assert_close(rows, expected, rtol=1e-10, atol=1e-10)
         for slope, right in zip(torch.autograd.grad(rows, values, g), slopes, strict=True):
             torch.testing.assert_close(slope, right, rtol=1e-10, atol=1e-10)

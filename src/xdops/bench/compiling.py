@@ -15,7 +15,7 @@ BACKENDS = ("aot_eager", "inductor")
 NETWORKS: dict[str, XDConfig | None] = {
     "convolutions": None,
     "XD": XDConfig(),
-    "shift-invariant XD": XDConfig(shift_invariant=True),
+    "shift-invariant XD, span 8": XDConfig(shift_invariant=True, span=8),
 }
 
 #: Two dimensions, as in most networks.

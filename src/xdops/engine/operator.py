@@ -45,7 +45,7 @@ def evaluate_traced(description: Description, operands: Operands, x: Tensor, dty
 
 
 @contextmanager
-def _recording() -> Iterator[None]:
+def recording() -> Iterator[None]:
     """Inside an operator autograd is switched off, thread-wide; in this context it records."""
     keys = (torch._C.DispatchKey.AutogradFunctionality, torch._C.DispatchKey.AutogradOther)
     before = [torch._C._dispatch_tls_is_dispatch_key_excluded(key) for key in keys]
@@ -96,7 +96,7 @@ def backward_operator(
     needs: Sequence[bool],
 ) -> list[Tensor]:
     """The gradients that are needed of (x, weight, b, C, *values), in this order."""
-    with _recording():
+    with recording():
         tensors = [
             t if t is None else t.detach().requires_grad_(need) for t, need in zip((x, weight, b, C, *values), needs, strict=True)
         ]

@@ -91,10 +91,11 @@ class ShiftInvariantOperation(Architecture):
 
     def rows_of_taps(self) -> list[Tensor]:
         """Per dimension the rows a_j of K diag(L[:, j]) M, complex, (taps, H)."""
-        return [
-            tap_rows(window.row, taps, K, L, M)
-            for window, taps, K, L, M in zip(self.windows, self.kernel_size, *self._matrices(), strict=True)
-        ]
+        rows = []
+        for i, (window, taps) in enumerate(zip(self.windows, self.kernel_size, strict=True)):
+            matrices = [self._learnable(name)[i] for name in "KLM"]
+            rows.append(tap_rows(window.row, taps, [m.layout for m in matrices], [v for m in matrices for v in m.tensors()]))
+        return rows
 
     def row_of_b(self) -> Tensor:
         """The same row of K diag(b) M over the whole window, complex, (H...)."""
