@@ -14,7 +14,7 @@ from xdops.backbones.lenet import LeNet
 from xdops.backbones.operator import operator_cnn, walled_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.residual import ResidualCNN
-from xdops.backbones.resnet import ResNet20
+from xdops.backbones.resnet import ResNet8, ResNet20
 from xdops.backbones.small import SmallCNN
 from xdops.backbones.tcn import small_tcn, undilated_tcn
 from xdops.backbones.unet import UNet
@@ -32,6 +32,7 @@ NAMED: dict[str, Builder] = {
     "unet": UNet,
     "fno": operator_fno,
     "lenet": LeNet,
+    "resnet8": ResNet8,
     "resnet20": ResNet20,
     "wrn-40-4": WideResNet,
     "tcn": small_tcn,

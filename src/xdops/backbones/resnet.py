@@ -1,4 +1,4 @@
-"""ResNet-20 for small images (He et al. 2016): shortcuts without parameters, so that every one of them can become an operation.
+"""ResNets for small images (He et al. 2016): shortcuts without parameters, so that every one of them can become an operation.
 
 Where a stage halves the grid and doubles the channels, the shortcut keeps every second point and adds channels of zeros on both
 sides ("option A"). To convert these as well as the identities: XDConfig(skips=True, shortcuts=SHORTCUTS).
@@ -32,10 +32,10 @@ class ResNetBlock(nn.Module):
         return (self.shortcut(x) + self.norm2(self.conv2(y))).relu()
 
 
-class ResNet20(nn.Module):
-    """Stem, three stages of three blocks with 16, 32 and 64 channels, mean over the grid, linear: 1 + 18 + 1 layers."""
+class ResNet(nn.Module):
+    """Stem, three stages of `per_stage` blocks with 16, 32 and 64 channels, mean over the grid, linear."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, per_stage: int) -> None:
         super().__init__()
         dims = request.dims
         self.stem = nn.Sequential(
@@ -43,7 +43,7 @@ class ResNet20(nn.Module):
         )
         blocks, c = [], WIDTHS[0]
         for width in WIDTHS:
-            for _ in range(3):
+            for _ in range(per_stage):
                 blocks.append(ResNetBlock(dims, c, width, stride=1 if c == width else 2))
                 c = width
         self.blocks = nn.Sequential(*blocks)
@@ -55,3 +55,17 @@ class ResNet20(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.blocks(self.stem(x))
         return self.head(y.flatten(2).mean(dim=-1))
+
+
+class ResNet20(ResNet):
+    """1 + 18 + 1 layers."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request, per_stage=3)
+
+
+class ResNet8(ResNet):
+    """1 + 6 + 1 layers: a fraction of the cost, for the scale of a laptop."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request, per_stage=1)

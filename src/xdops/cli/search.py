@@ -101,7 +101,7 @@ class Search:
     images, maps and signals too large to train on whole. Predictions are then made at any size, in overlapping tiles."""
 
     backbone: MaybeText = None
-    """auto (by kind), residual, small, operator, periodic, unet, fno, lenet, resnet20, wrn-40-4, tcn, undilated-tcn, or
+    """auto (by kind), residual, small, operator, periodic, unet, fno, lenet, resnet8, resnet20, wrn-40-4, tcn, undilated-tcn, or
     package.module:function, called with one argument that has .in_channels, .outputs, .spatial (the grid) and .kind, and returning
     a torch.nn.Module for inputs (batch, in_channels, *spatial)."""
     periodic: Flag = False

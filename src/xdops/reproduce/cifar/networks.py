@@ -1,4 +1,4 @@
-"""The three backbones, and the spaces over them as section 4 of the paper has them."""
+"""The backbones, and the spaces over them as section 4 of the paper has them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,23 +8,29 @@ from torch import nn
 
 from xdops.backbones.lenet import LeNet
 from xdops.backbones.request import Request
-from xdops.backbones.resnet import SHORTCUTS, ResNet20
+from xdops.backbones.resnet import SHORTCUTS, ResNet8, ResNet20
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.convert import XDConfig
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.reproduce.cifar.problem import REQUEST
 from xdops.spaces import SpaceSettings, apply
 
-BUILD: dict[str, Callable[[Request], nn.Module]] = {"LeNet": LeNet, "ResNet-20": ResNet20, "WRN-40-4": WideResNet}
+BUILD: dict[str, Callable[[Request], nn.Module]] = {
+    "LeNet": LeNet,
+    "ResNet-8": ResNet8,
+    "ResNet-20": ResNet20,
+    "WRN-40-4": WideResNet,
+}
 
 #: The layer that sees the images.
-FIRST_LAYER = {"LeNet": "conv1", "ResNet-20": "stem.0", "WRN-40-4": "stem"}
+FIRST_LAYER = {"LeNet": "conv1", "ResNet-8": "stem.0", "ResNet-20": "stem.0", "WRN-40-4": "stem"}
 
 #: Depth 3 holds convolutions after a permutation; pools and shortcuts are searched too. Where a backbone pads, operations wrap at
 #: the images' own size, as in the paper. LeNet pads nowhere.
 SMALL = XDConfig(depth=3, b="trained", C="trained", kernel_size=5, boundary="wrap", max_pools=True, skips=True)
 CONFIG = {
     "LeNet": SMALL,
+    "ResNet-8": dataclasses.replace(SMALL, shortcuts=SHORTCUTS),
     "ResNet-20": dataclasses.replace(SMALL, shortcuts=SHORTCUTS),
     "WRN-40-4": XDConfig(depth=3, boundary="wrap", pointwise=True, skips=True),  # b and C fixed, filters as they are
 }

@@ -61,14 +61,24 @@ def permutation_of(seed: int) -> Permutation:
     return Permutation.draw(*SHAPE[1:], seed)
 
 
-def make_problem(images: Images, permutation: Permutation | None, penalty: Penalty | None = None) -> Problem:
+def hold_out(images: Split, count: int) -> tuple[Split, Split]:
+    """What is left to train on, and `count` images for validation: as many of each class, its last ones."""
+    last = torch.cat([(images.y == c).nonzero().flatten()[-(count // CLASSES) :] for c in range(CLASSES)])
+    kept = torch.ones(len(images.y), dtype=torch.bool).index_fill(0, last, False)
+    return Split(images.x[kept], images.y[kept]), Split(images.x[last], images.y[last])
+
+
+def make_problem(images: Images, permutation: Permutation | None, penalty: Penalty | None = None, held_out: int = 0) -> Problem:
     """Flips and crops for images as they are, nothing for permuted ones, where neither would mean anything.
 
-    The published protocol has no validation part: nothing is selected, and the accuracy after the last epoch is what counts. So
-    the test images stand in its place, which gives test curves; whoever selects an epoch must not report it from here.
+    held_out: so many training images are for validation, and settings can be chosen. The published protocol has no such part:
+    nothing is selected, and the accuracy after the last epoch is what counts. There the test images stand in its place, which gives
+    test curves; whoever selects an epoch must not report it from here.
     """
     train, test = images.train, images.test
     if permutation is not None:
         train, test = (Split(permutation.apply(part.x).contiguous(), part.y) for part in (train, test))
+    train, validation = hold_out(train, held_out) if held_out else (train, test)
     augment = flip_and_crop if permutation is None else None
-    return Problem(train, test, test, F.cross_entropy, Metric(METRIC, accuracy, higher_is_better=True), augment, penalty=penalty)
+    metric = Metric(METRIC, accuracy, higher_is_better=True)
+    return Problem(train, validation, test, F.cross_entropy, metric, augment, penalty=penalty)

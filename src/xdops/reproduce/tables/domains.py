@@ -20,7 +20,7 @@ from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.reproduce.cifar import networks as cifar_networks
 from xdops.reproduce.cifar.presets import PERMUTED, PRESETS
-from xdops.reproduce.cifar.problem import load_images, permutation_of
+from xdops.reproduce.cifar.problem import hold_out, load_images, permutation_of
 from xdops.reproduce.pde import BURGERS, DARCY
 from xdops.reproduce.pde.presets import Preset
 from xdops.reproduce.table import Context, Prepared, Row, SearchRow, Table
@@ -87,11 +87,8 @@ def prepare_pde(preset: Preset, every: int, domain: Domain, data_dir: Path | Non
 def permuted_images(data_dir: Path | None, seed: int) -> Problem:
     """Without the test images: the last training images of each class are held out."""
     train = load_images(data_dir, LENET.train, LENET.test).train
-    x, y = permutation_of(seed).apply(train.x).contiguous(), train.y
-    held_out = torch.cat([(y == c).nonzero().flatten()[-IMAGES_HELD_OUT // 10 :] for c in range(10)])
-    used = torch.ones(len(y), dtype=torch.bool).index_fill(0, held_out, False)
-    judged = Split(x[held_out], y[held_out])
-    return Problem(Split(x[used], y[used]), judged, judged, F.cross_entropy, ERROR)
+    used, judged = hold_out(Split(permutation_of(seed).apply(train.x).contiguous(), train.y), IMAGES_HELD_OUT)
+    return Problem(used, judged, judged, F.cross_entropy, ERROR)
 
 
 def prepare_lenet(domain: Domain, data_dir: Path | None, seed: int) -> Prepared:
