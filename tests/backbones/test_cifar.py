@@ -12,7 +12,7 @@ from xdops import XDConfig, XDOperation, convert_, revert_
 from xdops.backbones import build_backbone
 from xdops.backbones.lenet import LeNet
 from xdops.backbones.request import Request
-from xdops.backbones.resnet import SHORTCUTS, ResNet20, ResNetBlock
+from xdops.backbones.resnet import SHORTCUTS, ResNet8, ResNet20, ResNetBlock
 from xdops.backbones.wide_resnet import WideResNet
 from xdops.convert.edges import edges
 from xdops.errors import XDError
@@ -68,7 +68,9 @@ def test_networks_have_the_published_number_of_parameters(build: Callable[[Reque
     assert len(convolutions) == {LeNet: 2, ResNet20: 19, WideResNet: 37}[build]
 
 
-@pytest.mark.parametrize(("name", "build"), [("lenet", LeNet), ("resnet20", ResNet20), ("wrn-40-4", WideResNet)])
+@pytest.mark.parametrize(
+    ("name", "build"), [("lenet", LeNet), ("resnet8", ResNet8), ("resnet20", ResNet20), ("wrn-40-4", WideResNet)]
+)
 def test_networks_are_found_by_name(name: str, build: type[nn.Module]) -> None:
     assert type(build_backbone(name, CIFAR, seed=0)) is build
 

@@ -207,7 +207,7 @@ def test_pattern_overrides_win_in_order_and_unknown_patterns_are_refused():
     "bad",
     [
         {"b": "maybe"}, {"C": "no"}, {"boundary": "zero"}, {"trained": ("Q",)}, {"perturb": -1.0}, {"perturb": float("nan")},
-        {"kernel_size": 0}, {"overrides": {"*": {"deep": 3}}}, {"overrides": {"*": {"b": "maybe"}}},
+        {"kernel_size": 0}, {"size": "round"}, {"overrides": {"*": {"deep": 3}}}, {"overrides": {"*": {"b": "maybe"}}},
     ],
     ids=str,
 )  # fmt: skip

@@ -175,6 +175,38 @@ def test_the_papers_wrap_equals_the_convolution_away_from_the_boundary(dims):
     agree(op(x), circular(x), 1e-10)
 
 
+@pytest.mark.parametrize("domain", ["full", "half"])
+@pytest.mark.parametrize(
+    ("rule", "mode", "m", "sizes"),
+    [
+        ("cheapest", "zeros", 132, {"full": 135, "half": 144}),
+        ("smooth", "zeros", 132, {"full": 135, "half": 136}),
+        ("power", "zeros", 132, {"full": 256, "half": 256}),
+        ("power", "circular", 12, {"full": 16, "half": 16}),
+        ("power", "circular", 16, {"full": 16, "half": 32}),
+        ("smooth", "circular", 12, {"full": 12, "half": 16}),
+    ],
+)
+def test_sizes_are_chosen_by_a_rule_and_the_layer_stays_what_it_is(rule, mode, m, sizes, domain):
+    layer = nn.Conv1d(2, 3, 5, padding=2, padding_mode=mode, dtype=torch.float64)
+    x = torch.randn(2, 2, m, dtype=torch.float64)
+    op = XDOperation.from_conv(layer, m, size=rule, domain=domain)
+    assert op.sizes == (sizes[domain],)
+    with op.by_architecture():
+        agree(op(x), layer(x), 1e-10)
+
+
+def test_the_reference_wraps_at_a_power_of_two_which_zeros_fill_up():
+    circular = nn.Conv1d(2, 3, 3, padding=1, padding_mode="circular", dtype=torch.float64)
+    zeros = nn.Conv1d(2, 3, 3, padding=1, dtype=torch.float64)
+    zeros.load_state_dict(circular.state_dict())
+    for m, expected in ((13, zeros), (16, circular)):
+        x = torch.randn(2, 2, m, dtype=torch.float64)
+        op = XDOperation.from_conv(circular, m, size="power", boundary="wrap")
+        assert op.sizes == (16,)
+        agree(op(x), expected(x), 1e-10)
+
+
 def test_the_depth_is_the_least_that_holds_the_layer():
     assert XDOperation.from_conv(nn.Conv1d(1, 1, 3), 16).depth == (1, 1, 1)
     assert XDOperation.from_conv(nn.Conv1d(1, 1, 3, dilation=2), 16).depth == (1, 3, 1)

@@ -93,6 +93,27 @@ def test_a_smaller_part_has_the_first_images_of_every_class() -> None:
         first_of_each_class(labels, 100)
 
 
+def test_held_out_images_are_the_last_of_every_class_and_not_trained_on(data: Path) -> None:
+    images = load_images(data, None, None, SMALL)
+    problem = make_problem(images, permutation_of(0), held_out=10)
+    train, validation = problem.train, problem.validation
+    assert torch.equal(validation.y.sort().values, torch.arange(10))
+    assert len(train.y) == 30
+    seen = {x.numpy().tobytes() for x in train.x}
+    assert not any(x.numpy().tobytes() in seen for x in validation.x)
+    assert torch.equal(permutation_of(0).inverse.apply(problem.test.x), images.test.x)
+
+
+def test_every_row_of_the_laptops_residual_network_chooses_among_as_many() -> None:
+    rows = [row for row in table_cifar.rows(Context("laptop")) if row.setting["network"] == "ResNet-8"]
+    assert [row.method for row in rows] == ["backbone", "DARTS", "XD", "backbone", ORDERED, "DARTS", "XD"]
+    assert {len(row.candidates) for row in rows} == {2}
+    assert {tuple(c.settings["search"]["warmup"] for c in row.candidates.values()) for row in rows if row.method == "XD"} == {
+        (0, 12)
+    }
+    assert all(len(row.seeds) == 2 and all(c.settings["held_out"] for c in row.candidates.values()) for row in rows)
+
+
 @pytest.mark.parametrize("space", ["backbone", "darts", "xd"])
 def test_all_spaces_start_from_the_same_weights(space: str) -> None:
     network, backbone = build_network("LeNet", space, 0.1, 5), build_network("LeNet", "backbone", 0.1, 5)

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from xdops import XDOperation
 from xdops.cli.main import main
 from xdops.errors import XDError
 from xdops.pde import BurgersSettings, NavierStokesSettings
@@ -93,6 +95,29 @@ def test_the_searched_network_starts_as_its_backbone(equation: str, backbone: st
     plain, searched = (build_network(method, request, preset, seed=1).eval() for method in (backbone, f"{backbone} XD"))
     with torch.no_grad():
         torch.testing.assert_close(searched(x), plain(x), rtol=1e-4, atol=1e-5)
+
+
+def test_operations_as_in_the_reference_are_powers_of_two_and_start_with_zeros_around() -> None:
+    preset, request = tiny("darcy"), request_of_grid((13, 13))
+    x = torch.randn(2, *request.input_shape)
+    plain, searched, padded = (
+        build_network(method, request, preset, seed=1).eval() for method in ("CNN", "CNN XD", "CNN XD, powers of two")
+    )
+    sizes = {op.sizes for op in padded.modules() if isinstance(op, XDOperation)}
+    assert sizes == {(16, 16)}
+    assert {op.sizes for op in searched.modules() if isinstance(op, XDOperation)} == {(13, 13)}
+    assert not torch.allclose(padded(x), plain(x), rtol=1e-2)
+    for module in plain.modules():
+        if isinstance(module, nn.Conv2d):
+            module.padding_mode = "zeros"
+    torch.testing.assert_close(padded(x), plain(x), rtol=1e-4, atol=1e-5)
+
+
+def test_the_papers_own_settings_pad_to_powers_of_two() -> None:
+    for preset in (BURGERS["paper"], DARCY["paper"], *NAVIER_STOKES["paper"]):
+        assert preset.of("CNN XD").as_reference
+    assert BURGERS["laptop"].of("CNN XD, b and C").trained_b_and_C
+    assert not BURGERS["laptop"].of("CNN XD").trained_b_and_C
 
 
 def request_of_grid(grid: tuple[int, ...]):  # type: ignore[no-untyped-def]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from xdops.errors import XDError
 from xdops.operations import ARCHITECTURE
+from xdops.operations.axes import SizeRule, check_rule
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.operations.warmstart import Depth, Presence
 
@@ -27,6 +28,7 @@ class XDConfig:
     C: Presence = "absent"
     kernel_size: int | None = None  # filters are zero-padded around their centre to at least this size
     boundary: Literal["exact", "wrap"] = "exact"  # "wrap": convolutions circular at the input's own size, as in the paper
+    size: SizeRule = "cheapest"  # of convolutions' operations; "power" with boundary "wrap" is the reference's: zeros up to there
     domain: Domain = DEFAULT_DOMAIN  # "half": half the points; Fourier layers, circular without padding, are always "full"
     perturb: float = 0.0  # relative size of the noise on the architecture parameters that are trained
     seed: int = 0  # of that noise, and of the weights that pools and skips get
@@ -55,6 +57,7 @@ class XDConfig:
         one_of("b", self.b, ("absent", "fixed", "trained"))
         one_of("C", self.C, ("absent", "fixed", "trained"))
         one_of("boundary", self.boundary, ("exact", "wrap"))
+        check_rule(self.size)
         one_of("domain", self.domain, ("half", "full"))
         if unknown := set(self.trained) - set(ARCHITECTURE):
             raise XDError(f"trained={sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", 'trained=("K", "L", "M")')

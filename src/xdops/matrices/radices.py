@@ -91,6 +91,11 @@ def cheapest_size(at_least: int, even: bool = False) -> int:
     return best
 
 
+def power_of_two(at_least: int) -> int:
+    """The smallest power of two >= `at_least`."""
+    return 1 << max(0, at_least - 1).bit_length()
+
+
 def strides_of(radices: Sequence[int]) -> tuple[int, ...]:
     """s_j = r_1 ... r_{j-1}."""
     strides, stride = [], 1

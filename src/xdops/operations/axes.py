@@ -6,10 +6,14 @@ rows 0, stride, 2 stride, ... of K, and L knows the tap positions.
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from xdops.engine.geometry import Line
 from xdops.errors import XDError
-from xdops.matrices.radices import MAX_RADIX, cheapest_size, prime_factors, smooth_size
+from xdops.matrices.radices import MAX_RADIX, cheapest_size, power_of_two, prime_factors, smooth_size
+
+#: How an operation's size is chosen: the one of least cost, the smallest with small factors, or the next power of two.
+SizeRule = Literal["cheapest", "smooth", "power"]
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,27 @@ def least_size(taps: Taps, inputs: int, outputs: int) -> int:
     return max(inputs - min(0, low), outputs + max(0, high), inputs, outputs, taps.count, spread)
 
 
-def choose_size(at_least: int, given: int | None, what: str, half: bool = False) -> int:
-    """A given size, checked, or the one whose butterflies cost least."""
-    if given is None:
-        return cheapest_size(at_least, even=half)
+def check_rule(rule: str) -> None:
+    if rule not in get_args(SizeRule):
+        raise XDError(f"size={rule!r}", " or ".join(map(repr, get_args(SizeRule))), "size='cheapest'")
+
+
+def size_by_rule(rule: SizeRule, at_least: int, even: bool) -> int:
+    check_rule(rule)
+    if rule == "cheapest":
+        return cheapest_size(at_least, even)
+    if rule == "power":
+        return power_of_two(max(2 if even else 1, at_least))
+    n = smooth_size(at_least)
+    while even and n % 2:
+        n = smooth_size(n + 1)
+    return n
+
+
+def choose_size(at_least: int, given: int | SizeRule | None, what: str, half: bool = False) -> int:
+    """A given size, checked, or the one that the rule chooses: whose butterflies cost least, unless it says otherwise."""
+    if given is None or isinstance(given, str):
+        return size_by_rule(given or "cheapest", at_least, half)
     if given < at_least or (half and given % 2):
         raise XDError(
             f"size {given}",
@@ -116,6 +137,11 @@ def choose_size(at_least: int, given: int | None, what: str, half: bool = False)
             f"size={cheapest_size(at_least, even=half)}, or None to choose",
         )
     return given
+
+
+def wrapped_size(least: int, size: int | SizeRule | None) -> int:
+    """Of a layer that wraps around: its own length, if that is smooth, or the next power of two, where what is added is zero."""
+    return choose_size(least, "smooth" if size is None or size == "cheapest" else size, "the wrapped layer")
 
 
 def is_smooth(n: int) -> bool:
@@ -129,7 +155,7 @@ def conv_axis(
     dilation: int,
     pad: tuple[int, int],
     mode: str,
-    size: int | None,
+    size: int | SizeRule | None,
     wrap: bool,
     half: bool = False,
 ) -> tuple[Axis, Taps]:
@@ -153,11 +179,11 @@ def conv_axis(
         mode = "circular"
     elif wrap:
         least = max(m, outputs, kernel, dilation * (kernel - 1) + 1 if dilation > 1 else 1)
-        n = smooth_size(least) if size is None else choose_size(least, size, "the wrapped layer")
-        return Axis(n, stride=stride, growth=growth), centred
+        return Axis(wrapped_size(least, size), stride=stride, growth=growth), centred
     elif mode == "circular" and not half:
         fits = outputs <= m and is_smooth(m) and kernel <= m and (dilation == 1 or dilation * (kernel - 1) < m)
-        if size == m or (size is None and fits):
+        own = not isinstance(size, int) and fits and (size != "power" or power_of_two(m) == m)
+        if size == m or own:
             return Axis(m, stride=stride, growth=growth, wraps=True, wrap_pad=pad), centred
     if mode == "zeros":
         n = choose_size(least_size(centred, m, outputs), size, "this layer at every position", half)
@@ -168,7 +194,15 @@ def conv_axis(
 
 
 def conv_transpose_axis(
-    m: int, kernel: int, stride: int, dilation: int, pad: int, output_pad: int, size: int | None, wrap: bool, half: bool = False
+    m: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+    output_pad: int,
+    size: int | SizeRule | None,
+    wrap: bool,
+    half: bool = False,
 ) -> tuple[Axis, Taps]:
     """A transposed convolution: y[t] = sum_j w_j X[t - j d + p] with X the inputs `stride` apart. The half domain never wraps."""
     growth = dilation * (kernel - 1) - 2 * pad + output_pad
@@ -183,7 +217,6 @@ def conv_transpose_axis(
     taps = Taps(kernel, pad, -dilation)
     if wrap and not half:
         least = max(inputs, outputs, kernel)
-        n = smooth_size(least) if size is None else choose_size(least, size, "the wrapped layer")
-        return Axis(n, step=stride, growth=growth), taps
+        return Axis(wrapped_size(least, size), step=stride, growth=growth), taps
     n = choose_size(least_size(taps, inputs, outputs), size, "this layer", half)
     return Axis(n, step=stride, growth=growth, before=taps.before, after=taps.after), taps

@@ -16,7 +16,7 @@ from xdops.engine.plan import Plan
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity, permutation
 from xdops.matrices.pairs import check_floating
-from xdops.operations.axes import Axis, Taps, conv_axis, conv_transpose_axis
+from xdops.operations.axes import Axis, SizeRule, Taps, conv_axis, conv_transpose_axis
 from xdops.operations.domains import (
     DEFAULT_DOMAIN,
     Domain,
@@ -41,7 +41,7 @@ def from_conv(
     conv: nn.Module,
     input_size: int | Sequence[int],
     depth: Depth = None,
-    size: int | Sequence[int | None] | None = None,
+    size: int | Sequence[int | SizeRule | None] | SizeRule | None = None,
     boundary: Literal["exact", "wrap"] = "exact",
     b: Presence = "absent",
     C: Presence = "absent",
@@ -53,7 +53,8 @@ def from_conv(
     """The XD-operation equal to `conv` on inputs of `input_size` (and smaller ones), sharing its weight and bias.
 
     depth: (K, L, M), one number for all, or None for the least that holds the layer. size: the operation's own size per
-    dimension, or None for the cheapest one. domain: "half" has half the points in the last dimension, for half the cost.
+    dimension, or how to choose it: "cheapest" (None), "smooth" for the smallest that factors well, "power" for powers of two.
+    domain: "half" has half the points in the last dimension, for half the cost.
     boundary "wrap" is the paper's cheaper variant, circular at the input's own size whatever the padding; in the half domain the
     last dimension is made circular by explicit padding, and transposed convolutions stay exact there.
     causal: for a 1d convolution with stride 1 and zeros for padding, no output will ever see an input later than the last one
@@ -65,7 +66,7 @@ def from_conv(
     check_floating(conv.weight.dtype, "a weight")
     dims = len(conv.kernel_size)
     sizes_in = per_dimension(input_size, dims, "input_size")
-    sizes: Sequence[int | None] = (size,) * dims if size is None or isinstance(size, int) else tuple(size)
+    sizes: Sequence[int | SizeRule | None] = (size,) * dims if size is None or isinstance(size, int | str) else tuple(size)
     if len(sizes) != dims:
         raise XDError(f"size {size}", f"{dims} numbers, or None", "size=None")
     half, wrap = halved(domain, dims), boundary == "wrap"
@@ -110,7 +111,7 @@ def per_dimension(value: int | Sequence[int], dims: int, what: str) -> tuple[int
     return values
 
 
-def conv_geometry(conv: Any, i: int, m: int, size: int | None, wrap: bool, half: bool = False) -> tuple[Axis, Taps]:
+def conv_geometry(conv: Any, i: int, m: int, size: int | SizeRule | None, wrap: bool, half: bool = False) -> tuple[Axis, Taps]:
     """Axis and taps of dimension i of any torch convolution."""
     kernel, stride, dilation = conv.kernel_size[i], conv.stride[i], conv.dilation[i]
     if isinstance(conv, _TRANSPOSED):

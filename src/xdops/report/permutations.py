@@ -23,6 +23,7 @@ from xdops.reproduce.cifar.permutation_loss import first_matrices, mixing
 from xdops.reproduce.runs import finished_seeds, run_folder
 from xdops.reproduce.table import Context, Row
 from xdops.reproduce.tables.cifar import rows
+from xdops.reproduce.tuning import settle
 from xdops.search import load_weights
 from xdops.storage.files import write_file
 
@@ -109,7 +110,7 @@ def describe_run(row: Row, folder: Path, seed: int) -> list[Dimension]:
 def draw_first_layers(context: Context, home: Path, docs: Path, make_rows: Callable[[Context], Sequence[Row]] = rows) -> list[Path]:
     """A figure for each XD method on permuted images, of its first finished seed; home: the folder of the table's runs."""
     written = []
-    for row in make_rows(context):
+    for row in (settle(home, row) for row in make_rows(context)):
         xd = SPACES.get(row.method) == "xd" and row.setting["images"] == PERMUTED and row.seeds
         if not xd or not (seeds := finished_seeds(home, row)):
             continue

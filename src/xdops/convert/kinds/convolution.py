@@ -75,7 +75,7 @@ class Convolution(Kind):
             return (None,) * len(lengths)
         padded, half = _PaddedExplicitly(source), halved(config.domain, len(lengths))
         return tuple(
-            conv_geometry(padded, i, max(seen), None, False, half[i])[0].size if len(seen) > 1 else None
+            conv_geometry(padded, i, max(seen), config.size, False, half[i])[0].size if len(seen) > 1 else None
             for i, seen in enumerate(lengths)
         )
 
@@ -89,7 +89,7 @@ class Convolution(Kind):
             source,
             recipe.input_size,
             depth=config.depth,
-            size=recipe.size,
+            size=tuple(n or config.size for n in recipe.size),
             boundary=config.boundary,
             b=config.b,
             C=config.C,

@@ -7,7 +7,7 @@ size of the weights for networks as they are; a third, once and three times one 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.pde.burgers import BurgersSettings
@@ -17,13 +17,27 @@ from xdops.pde.navier_stokes import NavierStokesSettings
 from xdops.reproduce.candidates import ONE, THREE, Tried
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
-#: method -> the backbone and the space over it
+
+@dataclass(frozen=True)
+class Method:
+    """The backbone, the space over it, and what it has of its own in the place of the preset's."""
+
+    backbone: Literal["cnn", "fno"]
+    space: str
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: Where operations are as large as their inputs, and as the reference pads them, to powers of two: there a circular layer of
+#: another length starts as one with zeros around.
+WITH_B_AND_C, POWERS_OF_TWO = "CNN XD, b and C", "CNN XD, powers of two"
 METHODS = {
-    "CNN": ("cnn", "backbone"),
-    "FNO": ("fno", "backbone"),
-    "CNN DARTS": ("cnn", "darts"),
-    "CNN XD": ("cnn", "xd"),
-    "FNO XD": ("fno", "xd"),
+    "CNN": Method("cnn", "backbone"),
+    "FNO": Method("fno", "backbone"),
+    "CNN DARTS": Method("cnn", "darts"),
+    "CNN XD": Method("cnn", "xd"),
+    WITH_B_AND_C: Method("cnn", "xd", {"trained_b_and_C": True}),
+    POWERS_OF_TWO: Method("cnn", "xd", {"as_reference": True}),
+    "FNO XD": Method("fno", "xd"),
 }
 
 
@@ -45,6 +59,7 @@ class Preset:
     warmup: Mapping[str, int] = field(default_factory=dict)
     schedule: ScheduleSettings = field(default_factory=lambda: ScheduleSettings("step", (0.2, 0.4, 0.6, 0.8), 0.5))
     trained_b_and_C: bool = False
+    as_reference: bool = False  # operations circular at the next power of two, which the data are padded to
     domain: Domain = DEFAULT_DOMAIN
     scaled: bool = True
     seeds: tuple[int, ...] = (0,)
@@ -71,11 +86,17 @@ class Preset:
             warmup=self.warmup.get(method, 0),
         )
 
-    def network(self) -> dict[str, Any]:
-        """What determines the networks, but for the method, as JSON data."""
+    def of(self, method: str) -> "Preset":
+        """With what the method has of its own."""
+        return replace(self, **METHODS[method].own)
+
+    def network(self, method: str) -> dict[str, Any]:
+        """What determines the method's network, as JSON data."""
+        own = self.of(method)
         return {"width": self.width, "modes": list(self.modes), "kernel": self.kernel} | {
-            "trained_b_and_C": self.trained_b_and_C,
+            "trained_b_and_C": own.trained_b_and_C,
             "domain": self.domain,
+            **({"as_reference": True} if own.as_reference else {}),
         }
 
 
@@ -102,6 +123,7 @@ BURGERS = {
         epochs=500,
         batch_size=20,
         domain="full",
+        as_reference=True,
         lr=1e-3,
         architecture={"CNN XD": adam(1e-3), "FNO XD": momentum(1e-4)},
         warmup={"FNO XD": 250},
@@ -112,20 +134,21 @@ BURGERS = {
         BurgersSettings(samples=1100, size=1024),
         train=1000,
         test=100,
-        every={256: 4, 1024: 1},
+        every={256: 4, 512: 2, 1024: 1},
         width=16,
         modes=(16,),
         kernel=17,
         epochs=40,
         batch_size=10,
         lr=1e-3,
-        architecture={"CNN XD": adam(1e-3)},
+        architecture={"CNN XD": adam(1e-3), WITH_B_AND_C: adam(1e-3), "FNO XD": momentum(1e-4)},
+        warmup={"FNO XD": 20},
         schedule=ScheduleSettings("cosine"),
         scaled=False,
         seeds=(0, 1),
         held_out=100,
         tried=THREE,
-        methods=("CNN", "FNO", "CNN XD"),
+        methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
     ),
 }
 
@@ -141,6 +164,7 @@ DARCY = {
         epochs=500,
         batch_size=20,
         domain="full",
+        as_reference=True,
         lr=1e-3,
         architecture={"CNN XD": momentum(1e-1), "FNO XD": momentum(1e-1), "CNN DARTS": adam(1e-3)},
         methods=("CNN", "FNO", "CNN DARTS", "CNN XD", "FNO XD"),
@@ -156,17 +180,17 @@ DARCY = {
         epochs=60,
         batch_size=10,
         lr=1e-3,
-        architecture={"CNN XD": adam(1e-3), "CNN DARTS": adam(1e-3)},
+        architecture={"CNN XD": adam(1e-3), POWERS_OF_TWO: adam(1e-3), "CNN DARTS": adam(1e-3)},
         schedule=ScheduleSettings("cosine"),
         seeds=(0, 1),
         held_out=60,
         tried=THREE,
-        methods=("CNN", "FNO", "CNN DARTS", "CNN XD"),
+        methods=("CNN", "FNO", "CNN DARTS", "CNN XD", POWERS_OF_TWO),
     ),
 }
 
 #: scale -> one preset for each viscosity; the resolution is that of the data.
-NAVIER_STOKES = {
+NAVIER_STOKES: dict[str, tuple[Preset, ...]] = {
     "paper": (
         Preset(
             NavierStokesSettings(),
@@ -179,6 +203,7 @@ NAVIER_STOKES = {
             epochs=500,
             batch_size=10,
             domain="full",
+            as_reference=True,
             lr=2.5e-3,
             architecture={"CNN XD": momentum(5e-3)},
             methods=("CNN", "FNO", "CNN XD"),
@@ -194,14 +219,15 @@ NAVIER_STOKES = {
             epochs=500,
             batch_size=10,
             domain="full",
+            as_reference=True,
             lr=2.5e-3,
             architecture={"CNN XD": momentum(1e-3)},
             methods=("CNN", "FNO", "CNN XD"),
         ),
     ),
-    "laptop": (
+    "laptop": tuple(
         Preset(
-            NavierStokesSettings(samples=240, size=32, solver_size=64, time=20.0, step=1e-2),
+            NavierStokesSettings(samples=240, size=32, solver_size=64, viscosity=viscosity, time=20.0, step=1e-2),
             train=200,
             test=40,
             every={16: 2},
@@ -217,6 +243,7 @@ NAVIER_STOKES = {
             held_out=20,
             tried=THREE,
             methods=("CNN", "FNO", "CNN XD"),
-        ),
+        )
+        for viscosity in (1e-4, 1e-5)
     ),
 }
