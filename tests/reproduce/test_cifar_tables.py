@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_cifar import SMALL, small_cifar
 
 from xdops.convert import novelty
-from xdops.data.cifar import SUBSET, Release
 from xdops.data.images import Permutation, flip_and_crop
 from xdops.errors import XDError
 from xdops.report.permutations import best_match, draw_first_layers
@@ -35,7 +35,6 @@ from xdops.reproduce.tables import cifar as table_cifar
 from xdops.reproduce.tables import novelty as table_novelty
 from xdops.search import ScheduleSettings, Silent
 
-SMALL = Release(subset=(40, 20), digests={})
 PRESET = Preset(
     "LeNet",
     epochs=1,
@@ -54,16 +53,7 @@ PRESET = Preset(
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twenty and forty pictures of smooth noise, in the format of the subset."""
-    folder = tmp_path_factory.mktemp("data")
-    rng = np.random.default_rng(0)
-    arrays = {}
-    for part, n in (("train", 40), ("test", 20)):
-        steps = rng.normal(size=(n, 3, 32, 32)).cumsum(axis=2).cumsum(axis=3)
-        arrays[f"x_{part}"] = np.clip(128 + 3 * steps, 0, 255).astype(np.uint8)
-        arrays[f"y_{part}"] = (np.arange(n) % 10).astype(np.uint8)
-    np.savez(folder / SUBSET, **arrays)
-    return folder
+    return small_cifar(tmp_path_factory.mktemp("data"))
 
 
 def small_rows(context: Context) -> list:

@@ -15,8 +15,10 @@ from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 #: method -> the space over the backbone. With the order known, the backbone sees what it would if the permutation were undone: the
 #: images as they are, without augmentation. That is what un-permuting can give.
 AUXILIARY = "XD + auxiliary loss"
+ENTROPY = "XD + entropy penalty"
+SHARED = "XD, step size of permuted images"
 ORDERED = "backbone, order known"
-SPACES = {"backbone": "backbone", ORDERED: "backbone", "DARTS": "darts", "XD": "xd", AUXILIARY: "xd"}
+SPACES = {"backbone": "backbone", ORDERED: "backbone", "DARTS": "darts", "XD": "xd", AUXILIARY: "xd", ENTROPY: "xd", SHARED: "xd"}
 NORMAL, PERMUTED = "normal", "permuted"
 IMAGES = (NORMAL, PERMUTED)
 
@@ -32,10 +34,13 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """The auxiliary loss: its weight at the start, and the share of training over which it falls to zero."""
+    """The auxiliary loss: its weight at the start, and the share of training over which it falls to zero; and the weight to which
+    the entropy penalty rises.
+    """
 
     weight: float = 1.0
     until: float = 1.0
+    entropy: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ PROTOCOL = (
 )
 REFERENCE = (
     "Operations are circular at the next power of two, as the authors' code pads them. Known to differ from the published runs: "
-    "the data, where they are made here; complex numbers are pairs of real parameters, so that Adam scales both parts by themselves."
+    "the data, where they are made here; complex numbers are pairs of real parameters, of which Adam scales each by itself."
 )
 CHOSEN = (
     "Every row chooses among three step sizes on held-out training samples: of the weights where nothing is searched, of the "

@@ -13,6 +13,8 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 TABLES: dict[str, str] = {
     "cifar": "xdops.reproduce.tables.cifar:TABLE",
     "novelty": "xdops.reproduce.tables.novelty:TABLE",
+    "lenet": "xdops.reproduce.tables.lenet:TABLE",
+    "novelty-control": "xdops.reproduce.tables.lenet:CONTROL",
     "burgers": "xdops.reproduce.tables.pde:BURGERS_TABLE",
     "darcy": "xdops.reproduce.tables.pde:DARCY_TABLE",
     "navier-stokes": "xdops.reproduce.tables.pde:NAVIER_STOKES_TABLE",
@@ -23,6 +25,7 @@ TABLES: dict[str, str] = {
     "complexity": "xdops.reproduce.tables.complexity:COMPLEXITY",
     "domains": "xdops.reproduce.tables.domains:DOMAINS_TABLE",
     "pointwise": "xdops.reproduce.tables.pointwise:TABLE",
+    "other-data": "xdops.reproduce.tables.other_data:TABLE",
     "solve-time": "xdops.reproduce.tables.solve_time:SOLVE_TIME",
 }
 
