@@ -134,6 +134,7 @@ def details_table(table: Results) -> str:
     """Seeds, cost and size of every row."""
     compared = "here - paper" if table["percent"] else "here / paper"
     several = len(metrics(table)) > 1
+    theirs = any(line.get("paper_hours") for line in table["rows"] if line["seeds"])
     heads = [
         "method",
         "setting",
@@ -141,6 +142,8 @@ def details_table(table: Results) -> str:
         compared,
         "seeds",
         "s / epoch",
+        "hours per run",
+        *(["the paper's hours"] if theirs else []),
         "time",
         "weights",
         "architecture",
@@ -153,17 +156,23 @@ def details_table(table: Results) -> str:
             against_paper(line, table["percent"]),
             seeds(line),
             f"{line['seconds_per_epoch']:.2f}" if "seconds_per_epoch" in line else "–",
+            hours(line["seconds"] / 3600 / (len(line["seeds"]) + len(line["diverged"]))),
+            *([hours(line.get("paper_hours"))] if theirs else []),
             duration(line["seconds"]),
             *(f"{line[name]:,}" if name in line else "–" for name in ("weights", "architecture")),
         ]
         for line in table["rows"]
         if line["seeds"]
     ]
-    return (
-        markdown(heads, lines) + "\nTime is for all seeds together; weights and architecture are numbers of parameters.\n"
-        if lines
-        else ""
-    )
+    if not lines:
+        return ""
+    where = f"on the machine{'s' if len(table['machines']) > 1 else ''} named below{', the paper on a V100' if theirs else ''}"
+    said = f"Hours of one run, and time for all seeds together, {where}. Weights and architecture are numbers of parameters."
+    return f"{markdown(heads, lines)}\n{said}\n"
+
+
+def hours(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2g}" if value >= 0.0095 else "< 0.01"
 
 
 def tuning_table(table: Results) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from xdops.reproduce.runs import Outcome, finished_seeds, read_outcome
 from xdops.reproduce.table import CurvesFigure, Row, Table
+from xdops.storage.documents import read_json, understood
 from xdops.storage.files import make_folder, write_file
 
 #: Points of a stored curve, and their digits: enough for a picture.
@@ -19,11 +20,40 @@ def results_path(results: Path, table: str, scale: str) -> Path:
 
 
 def write_results(table: Table, scale: str, rows: Sequence[Row], home: Path, results: Path, command: str) -> dict[str, Any]:
-    """Read every finished run and replace the table's results."""
-    collected = collect(table, scale, rows, home, command)
+    """Read every finished run and replace the table's results, but for rows of which only these know: their runs are elsewhere."""
+    collected, path = collect(table, scale, rows, home, command), results_path(results, table.name, scale)
+    if path.exists():
+        with understood(path, "a file that `xdops reproduce` wrote", "delete it"):
+            keep(collected, read_json(path, "a file that `xdops reproduce` wrote", "delete it"))
     make_folder(results)
-    write_file(results_path(results, table.name, scale), to_json(collected).encode())
+    write_file(path, to_json(collected).encode())
     return collected
+
+
+def keep(collected: dict[str, Any], earlier: dict[str, Any]) -> None:
+    """Put earlier lines in the place of those without a run here, where method, setting, metric and settings are the same: those
+    that the earlier line has, since later versions know more of them.
+    """
+    lines = {_name(line): line for line in earlier["rows"] if line["seeds"]}
+    kept = False
+    for i, line in enumerate(collected["rows"]):
+        old = lines.get(_name(line))
+        if old is not None and not (line["seeds"] or line["diverged"]) and _within(old["settings"], line["settings"]):
+            shown = {name: line[name] for name in ("paper", "paper_hours", "planned")}
+            collected["rows"][i] = old | shown
+            kept = True
+    if kept:
+        collected["machines"] += [m for m in earlier["machines"] if m not in collected["machines"]]
+
+
+def _name(line: dict[str, Any]) -> str:
+    return json.dumps([line["method"], line["setting"], line["metric"]])
+
+
+def _within(part: Any, whole: Any) -> bool:
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return bool(part) and all(key in whole and _within(value, whole[key]) for key, value in part.items())
+    return json.loads(json.dumps(part)) == json.loads(json.dumps(whole))
 
 
 def to_json(collected: dict[str, Any]) -> str:
@@ -84,6 +114,7 @@ def _line(
         "planned": list(row.seeds),
         "diverged": {str(o.seed): o.diverged for o in outcomes if o.diverged is not None},
         "paper": paper,
+        "paper_hours": row.hours,
         "source": row.source,
         "seconds": sum(o.seconds for o in outcomes),
         **{name: _mean([o.facts[name] for o in good]) for name in (good[0].facts if good else ())},

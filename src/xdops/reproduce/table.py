@@ -55,8 +55,9 @@ class Row:
 
     settings: JSON data, everything that determines the outcome but the seed; other settings are another run, in another folder.
     paper: the paper's figure, if it has one for this very setting; by metric where a row measures several. No seeds: only the
-    paper's figure is shown. source: whose figure it is where the paper quotes others ("Li et al. 2021"). tried: the validation
-    metric of every candidate of which this is the one that was chosen, None where it diverged.
+    paper's figure is shown. hours: what a run of it took there, on a V100. source: whose figure it is where the paper quotes others
+    ("Li et al. 2021"). tried: the validation metric of every candidate of which this is the one that was chosen, None where it
+    diverged.
     """
 
     method: str  # "CNN XD"
@@ -64,6 +65,7 @@ class Row:
     seeds: tuple[int, ...]
     settings: Mapping[str, Any]
     paper: float | Mapping[str, float] | None = None
+    hours: float | None = None
     source: str = ""
     tried: Mapping[str, float | None] = field(default_factory=dict)
     chosen: str = ""
@@ -120,6 +122,7 @@ def chosen_among(candidates: Mapping[str, SearchRow]) -> Row:
         seeds=first.seeds,
         settings=settings,
         paper=first.paper,
+        hours=first.hours,
         source=first.source,
         candidates=candidates,
     )
@@ -132,11 +135,12 @@ class MeasuredRow(Row):
     measure: Callable[[int], dict[str, float]]
 
 
-def quoted(method: str, setting: Mapping[str, Value], paper: float | Mapping[str, float], source: str = "") -> Row:
+def quoted(
+    method: str, setting: Mapping[str, Value], paper: float | Mapping[str, float], source: str = "", hours: float | None = None
+) -> Row:
     """A row of the paper that is not run here: its own, or one that it quotes."""
-    return Row(
-        method=f"{method} ({source})" if source else method, setting=setting, seeds=(), settings={}, paper=paper, source=source
-    )
+    name = f"{method} ({source})" if source else method
+    return Row(method=name, setting=setting, seeds=(), settings={}, paper=paper, hours=hours, source=source)
 
 
 def with_the_rest(rows: Sequence[Row], paper: Sequence[Row]) -> list[Row]:

@@ -16,7 +16,7 @@ def settle(home: Path, row: Row) -> Row:
     tried = validations(home, row)
     scores = {name: value for name, value in tried.items() if value is not None}
     if len(tried) < len(row.candidates) or not scores:
-        return Row(method=row.method, setting=row.setting, seeds=row.seeds, settings=row.settings, paper=row.paper)
+        return Row(method=row.method, setting=row.setting, seeds=row.seeds, settings=row.settings, paper=row.paper, hours=row.hours)
     best = (max if _higher_is_better(home, row) else min)(scores, key=lambda name: scores[name])
     return dataclasses.replace(row.candidates[best], tried=tried, chosen=best)
 

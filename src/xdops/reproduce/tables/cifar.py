@@ -44,6 +44,21 @@ PAPER = {
     ("cell", "DARTS cell search"): (0.960, 0.663),
 }
 
+#: What a run took there, in hours of a V100.
+HOURS = {
+    ("LeNet", "backbone"): 0.3,
+    ("LeNet", "DARTS"): 1.0,
+    ("LeNet", "XD"): 0.9,
+    ("ResNet-20", "backbone"): 0.6,
+    ("ResNet-20", "DARTS"): 5.3,
+    ("ResNet-20", "XD"): 5.6,
+    ("WRN-40-4", "backbone"): 4.6,
+    ("WRN-40-4", "DARTS"): 19.9,
+    ("WRN-40-4", "XD"): 14.3,
+    ("ResNet-18", "DenseNAS"): 3.6,
+    ("cell", "DARTS cell search"): 28.6,
+}
+
 
 def prepare(preset: Preset, method: str, images: str, load: Callable[[], Images], seed: int) -> Prepared:
     order = permutation_of(seed) if images == PERMUTED and method != ORDERED else None
@@ -85,6 +100,7 @@ def row(preset: Preset, method: str, images: str, load: Callable[[], Images]) ->
                 seeds=own.seeds,
                 settings=settings_of(own, method, images),
                 paper=paper_figure(own.backbone, method, images),
+                hours=HOURS.get((own.backbone, method)),
                 prepare=partial(prepare, own, method, images, load),
                 report="last",
             )
@@ -126,7 +142,7 @@ def rows(context: Context, presets: Mapping[str, Sequence[Preset]] = PRESETS, re
         for method in preset.methods(images)
     ]
     paper = [
-        quoted(method, {"network": network, "images": images}, figure)
+        quoted(method, {"network": network, "images": images}, figure, hours=HOURS[network, method])
         for (network, method), figures in PAPER.items()
         for images, figure in zip(IMAGES, figures, strict=True)
     ]
