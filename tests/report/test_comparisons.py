@@ -68,6 +68,22 @@ def test_darts_is_compared_with_too() -> None:
     assert "Against DARTS: no clear difference, +0.00 points" in verdict(found)
 
 
+@pytest.mark.parametrize(
+    ("placed", "said"),
+    [(0.97, "no more than knowing where each point is"), (0.82, "coordinates alone do not explain the gain")],
+)
+def test_coordinates_show_whether_the_gain_is_more_than_the_place(placed: float, said: str) -> None:
+    found = compared(accuracies("backbone", 0.8, 0.8), accuracies("xd", 0.97, 0.97), accuracies("coordinates", placed, placed))
+    assert said in verdict(found)
+    assert "xd against coordinates" in [pair.name for pair in found]
+
+
+def test_where_nothing_is_gained_coordinates_explain_nothing() -> None:
+    found = compared(accuracies("backbone", 0.9, 0.9), accuracies("xd", 0.9, 0.9), accuracies("coordinates", 0.9, 0.9))
+    assert "Against the backbone that sees coordinates: no clear difference" in verdict(found)
+    assert "So " not in verdict(found)
+
+
 def test_the_root_of_a_mean_of_squares_is_what_an_rmse_is_compared_by() -> None:
     metric = MeanMetric("RMSE", lambda prediction, batch: (0.0, 1), False, math.sqrt)
     generator = np.random.default_rng(0)

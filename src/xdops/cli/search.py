@@ -72,7 +72,8 @@ class Search:
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")] = DEFAULT_DATA
     """Your file or folder; or permuted-digits or digits, which come with xdops."""
     spaces: str = "backbone,darts,xd"
-    """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd."""
+    """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd; and coordinates, the backbone
+    that sees where each point is, which shows whether XD has gained more than that."""
     seeds: MaybeInt = None
     """Runs of each, from different random starts; a single one cannot tell skill from chance. Default: 3 (digits: 4)."""
     seed: int = 0

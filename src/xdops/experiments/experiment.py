@@ -12,7 +12,7 @@ from xdops.data.task import Task
 from xdops.errors import XDError
 from xdops.experiments.finished import describe_run, finished_result
 from xdops.experiments.folder import SETTINGS, check_folder, read_settings, run_folder, trial_folder, tuning_path, write_settings
-from xdops.experiments.network import NetworkSettings
+from xdops.experiments.network import PLAIN, TRAINED, NetworkSettings
 from xdops.experiments.ranges import matter, with_values
 from xdops.experiments.trial import check_training
 from xdops.experiments.tuning import ETA, Trial, Tuned, Tuning, best_record, choose, halve
@@ -20,7 +20,6 @@ from xdops.measuring.duration import check_duration
 from xdops.search import Diverged, Progress, SearchResult, SearchSettings, search, train_until
 from xdops.search.distributed import check_machine, under_torchrun
 from xdops.search.folder import RESULT, SCORES
-from xdops.spaces import SPACES
 from xdops.storage.documents import digest
 from xdops.storage.files import check_room, make_folder
 from xdops.storage.lock import lock
@@ -53,9 +52,9 @@ class Experiment:
     tuning: Tuning | None = None  # None: nothing is tuned
 
     def __post_init__(self) -> None:
-        unknown = [space for space in self.spaces if space not in SPACES]
+        unknown = [space for space in self.spaces if space not in TRAINED]
         if unknown or not self.spaces:
-            raise XDError(f"--spaces {','.join(self.spaces)}", f"some of {', '.join(SPACES)}", "--spaces backbone,xd")
+            raise XDError(f"--spaces {','.join(self.spaces)}", f"some of {', '.join(TRAINED)}", "--spaces backbone,xd")
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise XDError(f"--seeds {self.seeds}", f"from 1 to {MOST_SEEDS:,}; 3 or more to tell skill from chance", "--seeds 3")
 
@@ -132,7 +131,7 @@ class Experiment:
 
     def settings_of(self, space: str, settings: SearchSettings, tuned: Tuned | None = None) -> SearchSettings:
         """The same for all, but for the step size of the plain backbone, and for what was tuned."""
-        if space == "backbone":
+        if space in PLAIN:
             settings = dataclasses.replace(settings, weights=dataclasses.replace(settings.weights, lr=self.backbone_lr))
         return settings if tuned is None else with_values(settings, tuned.values)
 
@@ -188,7 +187,7 @@ class Experiment:
         assert self.tuning is not None
         seed = LAST_SEED - self.search.seed
         points = self.tuning.ranges.points(self.tuning.trials, self.search.seed)
-        values = matter(points[number], architecture=space != "backbone")
+        values = matter(points[number], architecture=space not in PLAIN)
         settings = with_values(self.settings_of(space, dataclasses.replace(self.search, seed=seed)), values)
         network = self.network.build(self.task.request, space, seed)
         describe = describe_run(self.identity(), space) | {"trial": number}

@@ -11,13 +11,12 @@ from xdops.backbones.build import is_foreign
 from xdops.data.task import Reading
 from xdops.errors import XDError
 from xdops.experiments.folder import SETTINGS, read_settings, run_folder, tuning_path
-from xdops.experiments.network import NetworkSettings
+from xdops.experiments.network import TRAINED, NetworkSettings
 from xdops.experiments.tuning import Tuned
 from xdops.search import SearchResult
 from xdops.search.checkpoint import load_weights
 from xdops.search.folder import RESULT, RUN, SCORES, read_identity, read_result, read_scores
 from xdops.search.scores import Scores
-from xdops.spaces import SPACES
 from xdops.storage.documents import digest, make_sense, named_differences
 
 
@@ -71,7 +70,7 @@ class Finished:
     def _read(cls, out: Path, settings: dict[str, Any]) -> "Finished":
         identity = settings["identity"]
         spaces, seeds = settings["spaces"], settings["seeds"]
-        if not set(spaces) <= set(SPACES) or any(type(seed) is not int for seed in seeds):
+        if not set(spaces) <= set(TRAINED) or any(type(seed) is not int for seed in seeds):
             raise ValueError(f"spaces {spaces} and seeds {seeds}")
         return cls(out, Reading.from_dict(identity["reading"]), NetworkSettings.from_dict(identity["network"]), settings)
 

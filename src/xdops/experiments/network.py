@@ -1,16 +1,24 @@
 """Which network a search is about."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from xdops.backbones import Request, build_backbone
+from xdops.backbones.coordinates import SeesCoordinates
 from xdops.convert import XDConfig
 from xdops.errors import XDError
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain, check_domain
-from xdops.spaces import SpaceSettings, apply
+from xdops.spaces import SPACES, SpaceSettings, apply
+
+#: Not a search space: the backbone, which sees beside the data where each point is. What XD gains and this does not is more than
+#: knowing the place.
+COORDINATES = "coordinates"
+#: What can be trained, and which of it has no architecture.
+TRAINED = (*SPACES, COORDINATES)
+PLAIN = ("backbone", COORDINATES)
 
 #: Of K, L and M. Depth 4 holds every matrix with n nonzeros; products of four such are far beyond what can be learned.
 DEEPEST = 16
@@ -31,6 +39,8 @@ class NetworkSettings:
 
     def build(self, request: Request, space: str, seed: int) -> nn.Module:
         """The backbone of this seed, relaxed into the space; the same start for every space."""
+        if space == COORDINATES:
+            return self.with_coordinates(request, seed)
         network = build_backbone(self.backbone, request, seed)
         # Sequences of different lengths: the same at every position, and blind to the future, whatever is learned.
         config = XDConfig(
@@ -44,6 +54,17 @@ class NetworkSettings:
                 "--spaces backbone",
             )
         return network
+
+    def with_coordinates(self, request: Request, seed: int) -> nn.Module:
+        if request.ragged:
+            raise XDError(
+                f"--spaces {COORDINATES} for sequences of different lengths",
+                "a grid whose points have places",
+                "--spaces backbone,xd",
+            )
+        return SeesCoordinates(
+            build_backbone(self.backbone, replace(request, in_channels=request.in_channels + request.dims), seed)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {"backbone": self.backbone, "depth": list(self.depth), "domain": self.domain}

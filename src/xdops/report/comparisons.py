@@ -10,8 +10,8 @@ from xdops.search import MeanMetric
 from xdops.search.scores import Scores
 
 #: What is compared with what, as far as it is there; the first pair is what the verdict is about.
-PAIRS = (("xd", "backbone"), ("xd", "darts"), ("darts", "backbone"))
-NAMES = {"xd": "XD", "darts": "DARTS", "backbone": "the backbone"}
+PAIRS = (("xd", "backbone"), ("xd", "darts"), ("darts", "backbone"), ("xd", "coordinates"), ("coordinates", "backbone"))
+NAMES = {"xd": "XD", "darts": "DARTS", "backbone": "the backbone", "coordinates": "the backbone that sees coordinates"}
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,18 @@ def verdict(compared: Sequence[Compared]) -> str:
     if (new, base) not in pairs:
         return f"No comparison: it takes both {base} and {new} (--spaces {base},{new})."
     first, other = pairs[new, base], pairs.get(PAIRS[1])
-    return " ".join([judgement(first), caution(first), costs(first), *([beside(other)] if other else [])]).replace("  ", " ")
+    placed = pairs.get(PAIRS[3])
+    more = [*([beside(other)] if other else []), *([place(first, placed)] if placed else [])]
+    return " ".join([judgement(first), caution(first), costs(first), *more]).replace("  ", " ")
+
+
+def place(first: Compared, placed: Compared) -> str:
+    """Whether knowing where each point is explains what XD has gained."""
+    said = beside(placed)
+    helped = first.found.sure and first.gain > 0 and len(first.found.seeds) > 1
+    if helped and not (placed.found.sure and placed.gain > 0):
+        return f"{said} So the gain may be no more than knowing where each point is, which coordinates tell a backbone as well."
+    return f"{said} So coordinates alone do not explain the gain." if helped else said
 
 
 def judgement(pair: Compared) -> str:

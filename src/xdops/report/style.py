@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 #: One colour per space, told apart by people with any colour vision.
-COLOURS = {"backbone": "#64748b", "darts": "#d97706", "xd": "#1d4ed8"}
+COLOURS = {"backbone": "#64748b", "darts": "#d97706", "xd": "#1d4ed8", "coordinates": "#047857"}
 OTHER = "#7c3aed"
 INK, FAINT = "#1f2937", "#e5e7eb"
 FONT: dict[Any, Any] = {"font.family": "sans-serif", "font.size": 10, "svg.fonttype": "path", "svg.hashsalt": "xdops"}
