@@ -241,7 +241,9 @@ def test_held_out_samples_are_the_last_ones_of_training_and_the_test_samples_com
     assert float(problem.train.x[:, 0].mean(0).abs().max()) < 1e-5  # scaled by what is trained on alone
 
 
-@pytest.mark.parametrize("preset", [BURGERS["laptop"], DARCY["laptop"], *NAVIER_STOKES["laptop"]], ids=["burgers", "darcy", "flow"])
+@pytest.mark.parametrize(
+    "preset", [BURGERS["laptop"], DARCY["laptop"], *NAVIER_STOKES["laptop"]], ids=["burgers", "darcy", "viscous flow", "flow"]
+)
 def test_every_row_chooses_among_as_many_step_sizes(preset):
     for method in preset.methods:
         searched = [own.search(method) for own in preset.candidates(method).values()]
