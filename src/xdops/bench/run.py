@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from xdops.bench.layers import Layer
 from xdops.bench.memory import peak_memory
 from xdops.engine import kernels
+from xdops.engine.machine import measured_rates, rates_restored, set_rates
 from xdops.engine.planner import make_plan, possible_plans
+from xdops.engine.rates import Rates
 from xdops.measuring.profile import time_shares
 from xdops.measuring.timing import interleaved
 from xdops.operations import XDOperation, from_conv
@@ -101,6 +103,7 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
         "size": list(auto.sizes),
         "plan": chosen.form,
         "plan_text": str(chosen),
+        "plan_by_measured_rates": _planned_with(measured_rates(), auto, x),
         "full_plan": full.plan_for(x).form,
         "error": error,
         "profile": time_shares(candidates["auto"]),
@@ -112,6 +115,13 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
         "memory": used,
         "memory_ratio": used["xd"] / used["conv"] if used["conv"] and used["xd"] else None,
     }
+
+
+def _planned_with(rates: Rates, op: XDOperation, x: Tensor) -> str:
+    """The form that would be chosen by these rates."""
+    with rates_restored():
+        set_rates(rates)
+        return op.plan_for(x).form
 
 
 def _moved(op: XDOperation) -> XDOperation:

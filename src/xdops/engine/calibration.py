@@ -1,4 +1,8 @@
-"""This machine's rates, measured in about a second: products, memory, calls, and compiled kernels where there are some."""
+"""This machine's rates, measured in about a second: products, memory, calls, and compiled kernels where there are some.
+
+Measured is the processor's time of one thread, so that other programs are not taken for a slow machine; rates are those of all
+threads together.
+"""
 
 import time
 from collections.abc import Callable
@@ -11,13 +15,23 @@ from xdops.engine.kernels.applying import ButterflyShape, Side, multiply, multip
 from xdops.engine.rates import Rates
 from xdops.engine.workspace import Workspace
 
-#: Numbers that go through kernels in one trial, and the sizes of the butterflies they go through.
-NUMBERS, SHORT, LONG = 1 << 19, 16, 1024
+#: Points of the butterflies that are timed, and numbers that go through them: those that stay in a cache, and more.
+POINTS, CACHED, LARGE = 256, 1 << 15, 1 << 19
 
 
 def calibrate(seconds: float = 1.0) -> Rates:
     """Measure, within about so many seconds. Draws no random numbers."""
-    each = seconds / 6
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        one = _one_thread(seconds / 6)
+    finally:
+        torch.set_num_threads(threads)
+    together = ("gemm", "memory", "kernel", "kernel_memory")
+    return replace(one, **{name: threads * getattr(one, name) for name in together})
+
+
+def _one_thread(each: float) -> Rates:
     large = torch.ones(512, 512)
     gemm = 2 * 512**3 / best(lambda: large @ large, each)
     blocks, columns, out = torch.ones(32, 16, 16), torch.ones(32, 16, 1280), torch.empty(32, 16, 1280)
@@ -34,32 +48,30 @@ def calibrate(seconds: float = 1.0) -> Rates:
 def best(run: Callable[[], object], seconds: float) -> float:
     """The fastest of as many runs as there is time for, after one that does not count."""
     run()
-    fastest, until = float("inf"), time.perf_counter() + seconds
+    fastest, until = float("inf"), time.thread_time() + seconds
     while True:
-        start = time.perf_counter()
+        start = time.thread_time()
         run()
-        end = time.perf_counter()
+        end = time.thread_time()
         fastest = min(fastest, end - start)
         if end > until:
             return fastest
 
 
 def _with_kernels(measured: Rates, seconds: float) -> Rates:
-    """Butterflies of two sizes move as many numbers with different work: two equations for two rates.
-
-    Kernels are not faster than large products, whatever a disturbed measurement says.
-    """
-    (work, taken), (more_work, more_taken) = (_training(n, seconds) for n in (SHORT, LONG))
-    kernel = 1 / max((more_taken - taken) / (more_work - work), 1 / measured.gemm)
-    moving = max(taken - work / kernel, more_taken - more_work / kernel, 0.1 * taken)
-    return replace(measured, kernel=kernel, kernel_memory=4 * 4 * 2 * NUMBERS / moving)
+    """The kernels' own rate in the cache; what more numbers take beyond it is moving them, at most as fast as memory is copied."""
+    work, taken = _training(CACHED, seconds)
+    kernel = work / taken
+    more_work, more_taken = _training(LARGE, seconds)
+    moved = 4 * 4 * 2 * LARGE
+    return replace(measured, kernel=kernel, kernel_memory=moved / max(more_taken - more_work / kernel, moved / measured.memory))
 
 
-def _training(n: int, seconds: float) -> tuple[float, float]:
+def _training(numbers: int, seconds: float) -> tuple[float, float]:
     """Flops, as the planner counts them, and seconds of a butterfly on real columns, forward and backward."""
-    factors = n.bit_length() - 1
+    n, factors = POINTS, POINTS.bit_length() - 1
     shape, values = (ButterflyShape((2,) * factors, False),), torch.full((4 * n * factors,), 0.5)
-    x, y = torch.ones(NUMBERS // n, n), torch.ones(2, n, NUMBERS // n)
+    x, y = torch.ones(numbers // n, n), torch.ones(2, n, numbers // n)
     rows, domain, space = Side(n, n, parts=1), Side(n, n, turned=False), Workspace()
     grad = torch.empty_like(x)
 
@@ -67,4 +79,4 @@ def _training(n: int, seconds: float) -> tuple[float, float]:
         multiply(shape, values, x, rows, y, domain, space)
         multiply_backward(shape, values, y, domain, x, rows, grad, space)
 
-    return 4 * 8.0 * NUMBERS * 2 * factors, best(step, seconds)
+    return 4 * 8.0 * numbers * 2 * factors, best(step, seconds)

@@ -99,8 +99,16 @@ def conditions(measured: Measured) -> str:
     return (
         f"{_machine(measured.layers)}. Rates planned with: products {r['gemm'] / 1e9:.3g} Gflop/s, compiled kernels "
         f"{r['kernel'] / 1e9:.3g} Gflop/s, memory {r['memory'] / 1e9:.3g} GB/s, {r['call'] * 1e6:.3g} µs per call, "
-        f"half rate at blocks of {r['half']:.3g}.\n"
+        f"half rate at blocks of {r['half']:.3g}. {_otherwise(measured.layers['layers'])}\n"
     )
+
+
+def _otherwise(rows: Sequence[dict[str, Any]]) -> str:
+    changed = [f"{row['layer']} ({row['plan_by_measured_rates']})" for row in rows if row["plan_by_measured_rates"] != row["plan"]]
+    if not changed:
+        return "With the rates measured on this machine every layer would be planned alike."
+    some = f"{len(changed)} of {len(rows)} layers"
+    return f"With the rates measured on this machine {some} would be planned otherwise: {', '.join(changed)}."
 
 
 def targets(measured: Measured) -> str:
