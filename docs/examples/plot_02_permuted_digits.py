@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 
 from xdops.data.digits import digit_images, digits_task
 from xdops.experiments.network import NetworkSettings
+from xdops.experiments.ranges import with_values
 from xdops.experiments.recipes import DIGITS
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings, Silent, search
 
@@ -30,20 +31,21 @@ for row, images, title in zip(grid, (plain, permuted), ("as they are", "as they 
     row[0].set_ylabel(title)
 
 # %%
-# Weights by Adam with each network's own step size, as in ``xdops/experiments/recipes.py``; the architecture by Adam, too.
+# Weights and architecture by Adam with each network's own step sizes, chosen on validation, as in ``xdops/experiments/recipes.py``.
 
 task = digits_task(permuted=True)
 settings = NetworkSettings("small", depth=(3, 3, 3))
 results = {}
 with tempfile.TemporaryDirectory() as folder:
-    for space, lr in (("backbone", DIGITS.backbone_lr), ("xd", DIGITS.lr)):
-        how = SearchSettings(
+    for space in ("backbone", "xd"):
+        alike = SearchSettings(
             EPOCHS,
             DIGITS.batch_size,
-            weights=OptimizerSettings("adam", lr),
-            architecture=OptimizerSettings("adam", DIGITS.arch_lr),
+            weights=OptimizerSettings("adam"),
+            architecture=OptimizerSettings("adam"),
             schedule=ScheduleSettings("cosine"),
         )
+        how = with_values(alike, DIGITS.own[space])
         network = settings.build(task.request, space, seed=0)
         results[space] = search(network, task.problem, how, Path(folder) / space, progress=Silent())
 

@@ -108,6 +108,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--scale": ("", "huge"),
         "--tflops": (*NUMBER, "0", "abc", "1e9"),
         "--data-dir": (("missing", "complexity"),),
+        "--json": SHARED,
     }),
     "bench layers": ("bench layers --no-memory --only cifar-32 --json new.json", {
         "--only": ("nothing", ""),
@@ -116,6 +117,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
     }),
     "bench networks": ("bench networks --no-memory --only lenet", {
         "--only": ("nothing", ""),
+        "--batch": (*WHOLE, "0", "5000"),
         "--repetitions": (*WHOLE, "2", "1001"),
         "--json": SHARED,
     }),

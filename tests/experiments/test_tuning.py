@@ -89,6 +89,12 @@ def test_halving_trains_the_better_third_further_in_every_space_alike() -> None:
     assert choose("xd", found["xd"], ACCURACY).chosen == 7
 
 
+def test_whole_trials_are_all_trained_to_the_end() -> None:
+    tuning = Tuning(16, read_ranges(None), whole=True)
+    assert tuning.rungs(20) == [(16, 20)]
+    assert tuning.epochs(20) == 320
+
+
 def test_the_loss_tells_between_equal_metrics_and_divergence_loses() -> None:
     trials = [Trial(0, {}, 5, record(5, 0.9, 0.3), 1.0), Trial(1, {}, 5, record(5, 0.9, 0.2), 1.0), Trial(2, {}, 5, None, 0.0)]
     assert choose("xd", trials, ACCURACY).chosen == 1

@@ -38,7 +38,7 @@ def compared(*spaces: tuple[SpaceSummary, dict[int, Scores]], metric: MeanMetric
 
 def test_a_gain_beyond_chance_is_called_help_with_size_interval_and_cost() -> None:
     sentence = verdict(compared(accuracies("backbone", 0.90, 0.91, 0.90), accuracies("xd", 0.97, 0.98, 0.975)))
-    assert sentence.startswith("XD helped: test accuracy 97.50 ± 0.50% against the backbone's 90.33 ± 0.58%")
+    assert sentence.startswith("XD helped in these runs: test accuracy 97.50 ± 0.50% against the backbone's 90.33 ± 0.58%")
     assert "+7.17 points (95% interval over 1,000 test examples and 3 seeds: +6" in sentence
     assert "74% of the backbone's error is gone" in sentence
     assert "3 seeds are too few to speak of training variance" in sentence
@@ -47,7 +47,14 @@ def test_a_gain_beyond_chance_is_called_help_with_size_interval_and_cost() -> No
 
 def test_enough_seeds_speak_of_training() -> None:
     base, new = (0.9,) * ENOUGH_SEEDS, (0.97,) * ENOUGH_SEEDS
-    assert "too few" not in verdict(compared(accuracies("backbone", *base), accuracies("xd", *new)))
+    sentence = verdict(compared(accuracies("backbone", *base), accuracies("xd", *new)))
+    assert sentence.startswith("XD helped: ")
+    assert "too few" not in sentence
+
+
+def test_few_seeds_that_disagree_are_told() -> None:
+    sentence = verdict(compared(accuracies("backbone", 0.95, 0.6), accuracies("xd", 0.94, 0.95)))
+    assert sentence.startswith("XD helped on average, but in 1 of 2 seeds only: ")
 
 
 def test_a_gain_within_chance_is_not_claimed() -> None:
@@ -58,7 +65,7 @@ def test_a_gain_within_chance_is_not_claimed() -> None:
 
 def test_a_loss_is_said_plainly() -> None:
     sentence = verdict(compared(accuracies("backbone", 0.97, 0.98), accuracies("xd", 0.90, 0.91)))
-    assert sentence.startswith("XD did not help, it made things worse")
+    assert sentence.startswith("XD did not help, it made things worse in these runs")
     assert "is gone" not in sentence
 
 
@@ -94,7 +101,7 @@ def test_the_root_of_a_mean_of_squares_is_what_an_rmse_is_compared_by() -> None:
     (pair,) = compared(*rows, metric=metric)
     assert pair.found.difference == pytest.approx(-1, abs=0.02)
     assert pair.error_gone == pytest.approx(0.5, abs=0.01)
-    assert verdict([pair]).startswith("XD helped: test RMSE 1 ± 0")
+    assert verdict([pair]).startswith("XD helped in these runs: test RMSE 1 ± 0")
 
 
 def test_one_seed_claims_nothing_of_skill() -> None:

@@ -1,4 +1,4 @@
-"""A backbone whose process is killed, once, in the middle of training: as a machine dies."""
+"""A backbone that sends a signal, once, in the middle of training: its process dies as a machine does, or Ctrl-C is pressed."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ class Mortal(nn.Module):
         self.steps += self.training
         if self.steps == 8 and not Path({marker!r}).exists():
             Path({marker!r}).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill({process}, signal.{signal})
         return self.out(self.conv(x).relu().mean(-1))
 
 def build(request):
@@ -25,8 +25,8 @@ def build(request):
 """
 
 
-def write_mortal(folder: Path) -> Path:
-    """mortal.py in the folder, for `--backbone mortal:build`; returns the file that is there once the process was killed."""
+def write_mortal(folder: Path, signal: str = "SIGKILL", process: str = "os.getpid()") -> Path:
+    """mortal.py in the folder, for `--backbone mortal:build`; returns the file that is there once the signal was sent."""
     marker = folder / "killed"
-    (folder / "mortal.py").write_text(SOURCE.format(marker=str(marker)))
+    (folder / "mortal.py").write_text(SOURCE.format(marker=str(marker), signal=signal, process=process))
     return marker

@@ -16,7 +16,7 @@ from xdops.experiments.finished import Finished
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'xdops[ray]')")
 
-WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --depth 1 1 1 --cpus-per-run 1 -q")
+WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --depth 1 1 1 --cpus-per-run 1")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,25 @@ def test_trials_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_s
             assert other.best is not None
             assert one.best.validation_loss == other.best.validation_loss
     assert not list(Path("together/tuning").glob("*-ray"))
+
+
+@pytest.mark.parametrize("trials", [[], ["--trials", "3", "--ranges", "lr.toml"]], ids=["runs", "trials"])
+def test_ctrl_c_stops_the_tasks_and_the_same_command_goes_on(trials: list[str], address: str, home: Path, capsys) -> None:
+    pressed = write_mortal(home, "SIGINT", str(os.getpid()))
+    Path("lr.toml").write_text("lr = [0.001, 0.1]")
+    words = [*WORDS, "--spaces", "backbone", "--backbone", "mortal:build", "--batch-size", "16", *trials, "--ray", address]
+    assert main([*words, "--out", "out"]) == 130
+    assert pressed.exists()
+    assert "everything is saved" in capsys.readouterr().out
+    assert main([*words, "--out", "out", "--resume"]) == 0
+    assert main([*words[:-2], "--out", "alone"]) == 0
+    if not trials:
+        assert_same_run(Path("alone/runs/backbone-seed0"), Path("out/runs/backbone-seed0"))
+
+
+def test_workers_have_a_ray_of_their_own_beside_one_that_is_there(address: str, home: Path) -> None:
+    assert main([*WORDS, "--spaces", "backbone", "--backbone", "small", "--workers", "2", "--out", "out"]) == 0
+    assert Finished.open(Path("out")).runs() == [("backbone", 0)]
 
 
 def test_a_folder_that_one_machine_alone_sees_is_refused(address: str, home: Path, capsys) -> None:

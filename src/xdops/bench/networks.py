@@ -1,8 +1,9 @@
 """Whole networks: a training step and its peak memory with convolutions, with XD-operations in both domains, and as FNO.
 
-`python -m xdops.bench.networks NETWORK KIND` prints the peak memory, in bytes, that training steps of one of them add to a process.
+`python -m xdops.bench.networks NETWORK KIND BATCH` prints the peak memory, in bytes, that training steps of one add to a process.
 """
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -103,19 +104,19 @@ def measure_network(network: Network, repetitions: int, memory: bool, tick: Call
         "network": network.name,
         "batch": network.batch,
         "training": {kind: t.to_dict() for kind, t in training.items()},
-        "memory": {kind: peak_memory(network.name, kind) if memory else None for kind in made},
+        "memory": {kind: peak_memory(network, kind) if memory else None for kind in made},
     }
 
 
-def peak_memory(name: str, kind: str) -> int | None:
+def peak_memory(network: Network, kind: str) -> int | None:
     """Bytes that three training steps add, at their peak, in a process of their own; None off Linux."""
-    command = [sys.executable, "-m", "xdops.bench.networks", name, kind]
+    command = [sys.executable, "-m", "xdops.bench.networks", network.name, kind, str(network.batch)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None
 
 
-def main(name: str, kind: str) -> None:
-    network = next(one for one in NETWORKS if one.name == name)
+def main(name: str, kind: str, batch: str) -> None:
+    network = dataclasses.replace(next(one for one in NETWORKS if one.name == name), batch=int(batch))
     load_libraries()
     module, x = network.make(kind), network.input()
     assert module is not None

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +16,17 @@ from xdops.bench import compiling, layers, networks, sequences, sweep
 from xdops.bench.run import measure_layer
 from xdops.bench.summary import summarise
 from xdops.cli import terminal
+from xdops.cli.measured import check_json
 from xdops.engine import kernels
 from xdops.engine.machine import measured_rates, rates
 from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
 from xdops.report.performance import LAYERS, NETWORKS, SWEEP, check_page, write_document
-from xdops.storage.documents import read_json
-from xdops.storage.files import check_target, write_file
+from xdops.storage.files import write_file
 
 #: Of all layers about a day on two cores.
 MOST_REPETITIONS = 1000
+MOST_EXAMPLES = 4096
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,13 @@ class Networks:
 
     xdops bench networks                            all networks, about twenty minutes on two cores
     xdops bench networks --only lenet burgers-1024  some
+    xdops bench networks --only wrn-40-4 --batch 32    what a larger batch takes
     """
 
     only: tuple[str, ...] = ()
     """names of networks, all if none are given"""
+    batch: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    """examples of a step, instead of each network's own number"""
     repetitions: int = 3
     """how many times each candidate runs"""
     memory: bool = True
@@ -117,12 +121,15 @@ class Networks:
         names = [network.name for network in networks.NETWORKS]
         if unknown := set(self.only) - set(names):
             raise XDError(f"networks {', '.join(sorted(unknown))}", f"some of {', '.join(names)}", "xdops bench networks")
+        if self.batch is not None and not 1 <= self.batch <= MOST_EXAMPLES:
+            raise XDError(f"--batch {self.batch}", f"from 1 to {MOST_EXAMPLES:,}", "--batch 16")
         _check(self.repetitions, self.json)
         console, rows = _console(), []
         _say_rates(console)
         with _progress(console) as tick:
             for network in networks.NETWORKS:
                 if not self.only or network.name in self.only:
+                    network = replace(network, batch=self.batch or network.batch)
                     tick(network.name)
                     rows.append(networks.measure_network(network, self.repetitions, self.memory))
         console.print(networks_table(rows))
@@ -231,13 +238,7 @@ def _say_rates(console: Console) -> None:
 def _check(repetitions: int, target: Path | None) -> None:
     if not 3 <= repetitions <= MOST_REPETITIONS:
         raise XDError(f"{repetitions} repetitions", f"at least 3, for a spread, at most {MOST_REPETITIONS:,}", "--repetitions 7")
-    if target is None:
-        return
-    if not target.absolute().parent.is_dir():
-        raise XDError(f"--json {target}", f"a file in a folder that exists; {target.parent} does not", "mkdir it first")
-    check_target(target, 1 << 20)
-    if target.exists() and "machine" not in read_json(target, "a file that `xdops bench` wrote, or none", "another name"):
-        raise XDError(f"--json {target}, which exists and holds something else", "a new file", "another name, or remove it")
+    check_json(target, "xdops bench")
 
 
 def _console() -> Console:

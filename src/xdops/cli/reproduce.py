@@ -59,7 +59,8 @@ class Reproduce:
     workers: int = 1
     """Runs at a time on this machine: by Ray where it is installed (pip install 'xdops[ray]'), else in plain processes."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
-    """HOST:PORT of the head of a Ray cluster, or auto: as many runs at a time as it has room for. All machines must see --out."""
+    """auto, the Ray cluster that this machine has joined, or HOST:PORT of its head: as many runs at a time as it has room for. All
+    machines must see --out."""
     cpus_per_run: MaybeInt = None
     """Threads of each run. Default: the cores divided by --workers; 1 on a cluster."""
     gpus_per_run: int = 0

@@ -124,6 +124,8 @@ class Search:
     ranges: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """What --trials tunes, and between which values, in TOML or JSON. Default: lr = [0.001, 0.1], weight_decay = [1e-6, 0.01],
     batch_size = [16, 128], arch_lr = [0.001, 0.1], warmup = [0, 0.3] (of the epochs)."""
+    whole_trials: Flag = False
+    """Train every trial to the end. It takes about three times as long, and is fairer to large step sizes, which begin slowly."""
     clip: MaybeFloat = None
     """Largest gradient norm, if any."""
     depth: tuple[int, int, int] = (3, 3, 3)
@@ -141,7 +143,8 @@ class Search:
     workers: int = 1
     """Runs at a time on this machine: by Ray where it is installed (pip install 'xdops[ray]'), else in plain processes."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
-    """HOST:PORT of the head of a Ray cluster, or auto: as many runs at a time as it has room for. All machines must see --out."""
+    """auto, the Ray cluster that this machine has joined, or HOST:PORT of its head: as many runs at a time as it has room for. All
+    machines must see --out."""
     cpus_per_run: MaybeInt = None
     """Threads of each run. Default: the cores divided by --workers; 1 on a cluster."""
     gpus_per_run: int = 0
@@ -231,11 +234,19 @@ class Search:
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
             given(self.seeds, recipe.seeds),
             search,
-            given(self.backbone_lr, given(self.lr, recipe.backbone_lr or recipe.lr)),
+            self.own(recipe),
             self.folder(),
             self.command(),
             self.tuning(),
         )
+
+    def own(self, recipe: Recipe) -> dict[str, dict[str, float]]:
+        """Settings that only some spaces have: those of the recipe that no flag sets, and --backbone-lr."""
+        flags = {"lr": self.lr, "arch_lr": self.arch_lr}
+        own = {space: {name: v for name, v in values.items() if flags.get(name) is None} for space, values in recipe.own.items()}
+        if self.backbone_lr is not None:
+            own["backbone"] = own.get("backbone", {}) | {"lr": self.backbone_lr}
+        return {space: values for space, values in own.items() if values}
 
     def folder(self) -> Path:
         """Absolute if workers are to find it, who may be elsewhere."""
@@ -245,10 +256,11 @@ class Search:
     def tuning(self) -> Tuning | None:
         """What is tried, if anything; what is tuned cannot be given as well."""
         if self.trials == 0:
-            if self.ranges is not None:
-                raise XDError(f"--ranges {self.ranges} without --trials", "a number of trials", "--trials 16")
+            for flag, value in (("--ranges", self.ranges), ("--whole-trials", self.whole_trials or None)):
+                if value is not None:
+                    raise XDError(f"{flag} without --trials", "a number of trials", "--trials 16")
             return None
-        tuning = Tuning(self.trials, read_ranges(self.ranges))
+        tuning = Tuning(self.trials, read_ranges(self.ranges), self.whole_trials)
         flags = {"lr": self.lr, "arch_lr": self.arch_lr, "batch_size": self.batch_size, "warmup": self.warmup or None}
         both = [name for name, value in flags.items() if value is not None and name in tuning.ranges.bounds]
         both += ["backbone_lr"] if self.backbone_lr is not None and "lr" in tuning.ranges.bounds else []

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from xdops.errors import XDError
 from xdops.experiments.finished import describe_run, finished_result
 from xdops.experiments.folder import SETTINGS, check_folder, read_settings, run_folder, trial_folder, tuning_path, write_settings
 from xdops.experiments.network import PLAIN, TRAINED, NetworkSettings
-from xdops.experiments.ranges import matter, with_values
+from xdops.experiments.ranges import Values, matter, with_values
 from xdops.experiments.trial import check_training
 from xdops.experiments.tuning import ETA, Trial, Tuned, Tuning, best_record, choose, halve
 from xdops.measuring.duration import check_duration
@@ -46,7 +46,7 @@ class Experiment:
     spaces: tuple[str, ...]
     seeds: int
     search: SearchSettings  # its seed is that of the first run
-    backbone_lr: float  # the backbone's own best step size, so that the comparison is fair
+    own: Mapping[str, Values]  # by space, settings that are not the same for all: a comparison is fair at the best of each
     out: Path
     command: str
     tuning: Tuning | None = None  # None: nothing is tuned
@@ -65,7 +65,7 @@ class Experiment:
             "reading": self.task.reading.to_dict(),
             "network": self.network.to_dict(),
             "search": self.search.to_dict(),
-            "backbone_lr": self.backbone_lr,
+            "own": {space: dict(values) for space, values in sorted(self.own.items())},
         }
         if self.tuning is not None:
             facts["tuning"] = self.tuning.to_dict()
@@ -130,10 +130,9 @@ class Experiment:
         return [dataclasses.replace(self.search, seed=self.search.seed + i) for i in range(self.seeds)]
 
     def settings_of(self, space: str, settings: SearchSettings, tuned: Tuned | None = None) -> SearchSettings:
-        """The same for all, but for the step size of the plain backbone, and for what was tuned."""
-        if space in PLAIN:
-            settings = dataclasses.replace(settings, weights=dataclasses.replace(settings.weights, lr=self.backbone_lr))
-        return settings if tuned is None else with_values(settings, tuned.values)
+        """The same for all, but for what is a space's own, and for what was tuned; networks that are not searched are alike."""
+        own = self.own.get("backbone" if space in PLAIN else space, {})
+        return with_values(with_values(settings, own), {} if tuned is None else tuned.values)
 
     def run_one(self, space: str, settings: SearchSettings, progress: Progress | None) -> SearchResult:
         """One run with these settings, to its end."""
@@ -162,9 +161,9 @@ class Experiment:
         return tuned
 
     def _race(self, spaces: Sequence[str], tuning: Tuning, workers: Workers) -> dict[str, list[Trial]]:
-        """All trials by space, as far as each came. Ray has a scheduler of its own."""
+        """All trials by space, as far as each came. What is given up early on Ray is decided by a scheduler of its own."""
         epochs, metric = self.search.epochs, self.task.problem.metric
-        if not isinstance(workers, OnRay):
+        if tuning.whole or not isinstance(workers, OnRay):
 
             def advance(trials: Sequence[tuple[str, int]], end: int) -> list[Trial]:
                 return workers.run(self, [self._trial_job(space, number, end) for space, number in trials])

@@ -1,6 +1,7 @@
 """Settings that are sensible before anything is tuned: what a flag that is not given stands for."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xdops.backbones.request import Kind
@@ -8,6 +9,7 @@ from xdops.data.digits import digits_task
 from xdops.data.own import DataSettings, load_task
 from xdops.data.task import Task
 from xdops.errors import XDError
+from xdops.experiments.ranges import Values
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Recipe:
     batch_size: int
     lr: float  # Adam, with a cosine down to zero
     arch_lr: float  # Adam, following the same schedule
-    backbone_lr: float | None = None  # of the backbone by itself, where its best is another
+    own: Mapping[str, Values] = field(default_factory=dict)  # by space, what is not the same for all: its own best
     seeds: int = 3
 
 
@@ -29,12 +31,8 @@ RECIPES: dict[Kind, Recipe] = {
     "sequence-class": Recipe("auto", epochs=40, batch_size=16, lr=3e-3, arch_lr=1e-3),
 }
 
-#: For the embedded digits. Step sizes were chosen on the permuted ones, with three seeds each (two for XD at 0.003), by
-#:     xdops search --spaces SPACE --lr LR --arch-lr 0.003 --seeds 3 --out runs/SPACE-LR
-#: Test accuracy of the backbone by --lr: 0.003: 82.0%, 0.01: 90.4%, 0.03: 93.1%, 0.1: 94.5%, 0.3: 92.9%; 30 epochs do not help it
-#: (0.1: 93.9%). It gets 0.1, its best. XD and DARTS are better at 0.03 (97.2%, 95.5%) than at 0.1 (95.4%, 94.9%).
-#: XD by --arch-lr at 0.03: 0.003: 97.2%, 0.01: 97.6%.
-DIGITS = Recipe("small", epochs=20, batch_size=32, lr=3e-2, arch_lr=1e-2, backbone_lr=1e-1, seeds=4)
+#: For the embedded digits, chosen on validation.
+DIGITS = Recipe("small", epochs=20, batch_size=32, lr=3e-2, arch_lr=1e-2, seeds=4)
 
 EMBEDDED = {"permuted-digits": True, "digits": False}  # name -> permuted
 

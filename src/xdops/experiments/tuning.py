@@ -2,6 +2,9 @@
 
 Successive halving: all trials are trained for a ninth of the epochs, the better third of them for a third, the best of those to the
 end, each on the schedule of the whole length. Of these the best on validation is chosen. The test part is not looked at.
+
+What learns fast at first is not always best in the end: large step sizes shine when the schedule has brought them down. Where there
+is time, all trials are trained to the end instead.
 """
 
 import dataclasses
@@ -28,17 +31,18 @@ class Tuning:
 
     trials: int
     ranges: Ranges
+    whole: bool = False  # all are trained to the end
 
     def __post_init__(self) -> None:
         if not 2 <= self.trials <= MOST_TRIALS:
             raise XDError(f"--trials {self.trials}", f"0, or from 2 to {MOST_TRIALS:,}", "--trials 16")
 
     def to_dict(self) -> dict[str, Any]:
-        return {"trials": self.trials, "ranges": self.ranges.to_dict()}
+        return {"trials": self.trials, "ranges": self.ranges.to_dict(), "whole": self.whole}
 
     def rungs(self, epochs: int) -> list[tuple[int, int]]:
         """How many trials are trained up to how many epochs: (16, 3), (6, 7), (2, 20) for 16 trials of 20 epochs."""
-        ends = sorted({-(-epochs // ETA**2), -(-epochs // ETA), epochs})
+        ends = [epochs] if self.whole else sorted({-(-epochs // ETA**2), -(-epochs // ETA), epochs})
         return [(-(-self.trials // ETA**i), end) for i, end in enumerate(ends)]
 
     def epochs(self, epochs: int) -> int:

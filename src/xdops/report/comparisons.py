@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdops.experiments.verdict import CONFIDENCE, Comparison, compare
+from xdops.experiments.verdict import CONFIDENCE, ENOUGH_SEEDS, Comparison, compare
 from xdops.report.summary import SpaceSummary, is_share, with_spread
 from xdops.search import MeanMetric
 from xdops.search.scores import Scores
@@ -111,9 +111,17 @@ def judgement(pair: Compared) -> str:
     if not found.sure:
         return f"{name} made no clear difference: {figures}, {by}, zero included."
     if pair.gain < 0:
-        return f"{name} did not help, it made things worse: {figures}, {by}."
+        return f"{name} did not help, it made things worse{within(found)}: {figures}, {by}."
     gone = "" if pair.error_gone is None else f"; {pair.error_gone:.0%} of the backbone's error is gone"
-    return f"{name} helped: {figures}, {by}{gone}."
+    return f"{name} helped{within(found)}: {figures}, {by}{gone}."
+
+
+def within(found: Comparison) -> str:
+    """What a claim is limited to, where the interval does not count other trainings."""
+    count = len(found.seeds)
+    if found.speaks_of_training:
+        return ""
+    return " in these runs" if found.agreeing == count else f" on average, but in {found.agreeing} of {count} seeds only"
 
 
 def caution(pair: Compared) -> str:
@@ -121,7 +129,8 @@ def caution(pair: Compared) -> str:
     count = len(pair.found.seeds)
     if pair.found.speaks_of_training or count == 1:
         return ""
-    return f"{count} seeds are too few to speak of training variance: the interval is that of these networks on other examples."
+    few = f"{count} seeds are too few to speak of training variance"
+    return f"{few}: the interval is that of these networks on other examples (--seeds {ENOUGH_SEEDS} counts other trainings)."
 
 
 def costs(pair: Compared) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from xdops.errors import XDError
 from xdops.report.paired import paired_rows
 from xdops.report.paper_state import paper_state
+from xdops.report.plan import plan_section
 from xdops.report.result_plots import png, result_figure
 from xdops.report.rows import (
     Line,
@@ -47,6 +48,8 @@ def write_page(results: Path, docs: Path) -> Path:
                 pictures[f"figures/{name}.png"] = png(figure)
             more = sorted((docs / "figures").glob(f"{name}-*.png"))
             parts.append(section(table, None if figure is None else f"figures/{name}.png", [f"figures/{p.name}" for p in more]))
+    if planned := plan_section(results / "plan-paper.json"):
+        parts.append(planned)
     make_folder(docs / "figures")
     for place, data in pictures.items():
         write_file(docs / place, data)

@@ -17,7 +17,7 @@ from xdops.report.operators import input_sizes, matrices_figure, reach_figure, s
 from xdops.report.page import Changed, Page, Picture, figure, table
 from xdops.report.style import embed
 from xdops.report.summary import SpaceSummary, is_share, summarise
-from xdops.report.tuning import HEADS, NOTHING_TUNED, step_size_figure, trial_lines, tuning_lines
+from xdops.report.tuning import HEADS, NOTHING_TUNED, setting, step_size_figure, trial_lines, tuning_lines
 from xdops.search import SearchResult
 from xdops.storage.files import write_file, write_json
 
@@ -164,8 +164,8 @@ def facts(finished: Finished, rows: Sequence[SpaceSummary]) -> dict[str, str]:
         "epochs": str(search["epochs"]),
         "batch size": str(search["batch_size"]),
         "weights": f"{weights['name']}, step size {weights['lr']:g}, {search['schedule']['name']} schedule",
-        "weights of the backbone": f"step size {finished.settings['identity']['backbone_lr']:g}",
         "architecture": f"{architecture['name']}, step size {architecture['lr']:g}, frozen for the first {search['warmup']} epochs",
+        **{f"of {space} alone": setting(values) for space, values in finished.settings["identity"]["own"].items()},
         "XD depth (K, L, M)": str(finished.network.depth),
         "seeds": ", ".join(map(str, finished.settings["seeds"])),
         "folder": shlex.quote(str(finished.out)),

@@ -18,8 +18,9 @@ from xdops.search.distributed import make_fabric
 from xdops.search.loop import Loop
 from xdops.search.seeds import reproducible
 
-#: A step is measured on so many examples and taken to grow with the batch; after the first, which moves the operations off the
-#: convolutions that they start as.
+#: Steps of so few examples are measured, after a first one, which moves the operations off the convolutions that they start as.
+#: What one example more adds to the operations tells those of a whole batch: matrices are made once for all of its examples. The
+#: time of a batch is taken to grow with its operations.
 EXAMPLES, MEASURED = 2, 2
 
 
@@ -34,6 +35,16 @@ class Planned:
     flops: float = 0.0  # of all
     hours: float = 0.0  # of all, on this machine
     missing: str = ""
+
+    @classmethod
+    def sum(cls, label: str, rows: "Sequence[Planned]") -> "Planned":
+        """Those that could be measured, in one; what is missing is counted in words."""
+        counted = [row for row in rows if not row.missing]
+        runs, steps = (sum(getattr(row, name) for row in counted) for name in ("runs", "steps"))
+        flops, hours = (sum(getattr(row, name) for row in counted) for name in ("flops", "hours"))
+        missing = len(rows) - len(counted)
+        less = f"{missing} {'row' if missing == 1 else 'rows'} not counted, whose data are missing" if missing else ""
+        return cls(label, runs, 0, steps, flops, hours, less)
 
 
 def plan_rows(rows: Sequence[Row]) -> Iterator[Planned]:
@@ -53,28 +64,44 @@ def plan_row(row: SearchRow, runs: int) -> Planned:
         return Planned(row.label, runs, int(row.settings.get("search", {}).get("epochs", 0)), missing=str(error))
     settings = sketch.prepared.settings
     steps = runs * settings.epochs * step_count(sketch.examples, settings)
-    seconds, flops = measure(sketch.prepared)
-    grown = settings.batch_size * settings.accumulate / EXAMPLES
-    return Planned(row.label, runs, settings.epochs, steps, steps * grown * flops, steps * grown * seconds / 3600)
+    measured = measure(sketch.prepared)
+    examples = runs * settings.epochs * sketch.examples
+    flops = steps * settings.accumulate * measured.once + examples * measured.per_example
+    return Planned(row.label, runs, settings.epochs, steps, flops, measured.seconds * flops / measured.flops / 3600)
 
 
 def whole(prepared: Prepared) -> Sketch:
     return Sketch(prepared, len(prepared.problem.train))
 
 
-def measure(prepared: Prepared) -> tuple[float, float]:
-    """Seconds and operations of a step on EXAMPLES examples, with the architecture learning."""
+@dataclass(frozen=True)
+class Measured:
+    """A step of EXAMPLES examples. once: operations of a step that do not grow with the batch."""
+
+    seconds: float
+    once: float
+    per_example: float
+
+    @property
+    def flops(self) -> float:
+        return self.once + EXAMPLES * self.per_example
+
+
+def measure(prepared: Prepared) -> Measured:
+    """Steps with the architecture learning."""
     settings = dataclasses.replace(prepared.settings, processes=1, warmup=0, cooldown=0)
     with reproducible():
         loop = Loop(make_fabric(settings), prepared.network, prepared.problem, settings)
         loop.begin_epoch()
-        step = Step((torch.arange(EXAMPLES),))
+        step, longer = (Step((torch.arange(count),)) for count in (EXAMPLES, EXAMPLES + 1))
         seconds = []
         for _ in range(MEASURED + 1):
             started = time.perf_counter()
             loop.step(step, stop=False)
             seconds.append(time.perf_counter() - started)
-        return statistics.median(seconds[1:]), count_flops(loop, step)
+        flops = count_flops(loop, step)
+        per_example = min(flops / EXAMPLES, max(0.0, count_flops(loop, longer) - flops))
+        return Measured(statistics.median(seconds[1:]), flops - EXAMPLES * per_example, per_example)
 
 
 def count_flops(loop: Loop, step: Step) -> float:

@@ -31,7 +31,7 @@ from xdops.reproduce.runs import (
     write_machine,
     write_measured,
 )
-from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, slug
+from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, TunedRow, slug
 from xdops.reproduce.tuning import parts_of, settle, to_run
 from xdops.search import Diverged, Progress, Silent, search
 from xdops.search.distributed import under_torchrun
@@ -78,14 +78,14 @@ class Reproduction:
         made = [True]
         while any(made):
             searches = [(row, seed) for row, seed in self._left(chosen) if isinstance(row, SearchRow)]
-            made = workers.run(self, [self._job(row, seed) for row, seed in searches])
+            made = workers.run(self, [self._job(name_of(rows, row, seed), row, seed) for row, seed in searches])
             self.collect(rows)
         self._pass(rows, self._left(chosen), tell, Silent)
         return self.collect(rows)
 
-    def _job(self, row: SearchRow, seed: int) -> Job:
+    def _job(self, name: str, row: SearchRow, seed: int) -> Job:
         epochs = int(row.settings.get("search", {}).get("epochs", 1))
-        return Job(f"{row.label}, seed {seed}", self._folder(row, seed), epochs, Reproduction.run_alone, (row.folder, seed))
+        return Job(name, self._folder(row, seed), epochs, Reproduction.run_alone, (row.folder, seed))
 
     def run_alone(self, name: str, seed: int, progress: Progress | None) -> bool:
         """In a worker: the run of the row whose folder has this name. Whether it was made here, and not by another process."""
@@ -116,7 +116,7 @@ class Reproduction:
     ) -> list[bool]:
         """Which of the runs were made here: another process may have made one, or be at it."""
         return [
-            self._attempt(rows, runs[i:], f"[{i + 1}/{len(runs)}] {row.label}, seed {seed}", tell, progress)
+            self._attempt(rows, runs[i:], f"[{i + 1}/{len(runs)}] {name_of(rows, row, seed)}", tell, progress)
             for i, (row, seed) in enumerate(runs)
         ]
 
@@ -224,6 +224,13 @@ class Reproduction:
         if not every:
             return ""
         return duration(sum(statistics.fmean(times[row.slug] or every) for row, _ in runs))
+
+
+def name_of(rows: Sequence[Row], part: Row, seed: int) -> str:
+    """CNN, resolution 256, step size 0.001, seed 0: what sets a candidate apart is part of its name."""
+    candidates = (item for row in rows if isinstance(row, TunedRow) for item in row.candidates.items())
+    apart = [name for name, candidate in candidates if candidate.folder == part.folder]
+    return ", ".join([part.label, *apart, f"seed {seed}"])
 
 
 def in_order(home: Path, rows: Sequence[Row], seeds: Sequence[int]) -> list[tuple[Row, int]]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from xdops.search import EpochRecord, Silent
+from xdops.search.signals import stop_on_signals
 from xdops.workers.board import Board
 from xdops.workers.jobs import Job
 from xdops.workers.on_ray import OnRay
@@ -23,15 +24,19 @@ _HOPELESS = -1e30
 
 
 def race(workers: OnRay, shared: Any, jobs: Sequence[Job], first: int, eta: int, higher: bool, scratch: Path) -> list[int]:
-    """Up to which epoch each job was trained. The jobs train for all epochs; first: the epoch before which none is stopped."""
+    """Up to which epoch each job was trained. The jobs train for all epochs; first: the epoch before which none is stopped.
+
+    After Ctrl-C all of them are stopped, each with its last epoch saved.
+    """
     import ray
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler
 
-    sent, sign = ray.put(shared), 1 if higher else -1
+    # What `train` refers to is sent to the workers.
+    sent, sign, threads = ray.put(shared), 1 if higher else -1, workers.cpus
 
     def train(config: dict[str, Any]) -> None:
-        torch.set_num_threads(workers.cpus)
+        torch.set_num_threads(threads)
         job = jobs[config["number"]]
         told = _Told(job, sign)
         trial = job.call(ray.get(sent), *job.arguments, told)
@@ -44,26 +49,37 @@ def race(workers: OnRay, shared: Any, jobs: Sequence[Job], first: int, eta: int,
         def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
             board.update([jobs[trial.config["number"]] for trial in trials if not trial.is_finished()])
 
+    class Asked(tune.Stopper):
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            return stop.requested
+
+        def stop_all(self) -> bool:
+            return stop.requested
+
     scheduler = ASHAScheduler(
         time_attr="epoch", metric="value", mode="max", max_t=jobs[0].epochs, grace_period=first, reduction_factor=eta
     )
-    tuner = tune.Tuner(
-        tune.with_resources(train, {"cpu": workers.cpus, "gpu": workers.gpus}),
-        param_space={"number": tune.grid_search(list(range(len(jobs))))},
-        tune_config=tune.TuneConfig(scheduler=scheduler),
-        run_config=tune.RunConfig(
-            name="asha",
-            storage_path=str(scratch),
-            failure_config=tune.FailureConfig(max_failures=RETRIES),
-            verbose=0,
-            callbacks=[Shown()],
-        ),
-    )
-    try:
-        with board:
-            results = tuner.fit()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with stop_on_signals(announce=True) as stop:
+        tuner = tune.Tuner(
+            tune.with_resources(train, {"cpu": workers.cpus, "gpu": workers.gpus}),
+            param_space={"number": tune.grid_search(list(range(len(jobs))))},
+            tune_config=tune.TuneConfig(scheduler=scheduler),
+            run_config=tune.RunConfig(
+                name="asha",
+                storage_path=str(scratch),
+                stop=Asked(),
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                verbose=0,
+                callbacks=[Shown()],
+            ),
+        )
+        try:
+            with board:
+                results = tuner.fit()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if stop.requested:
+            raise KeyboardInterrupt
     if results.errors:
         raise results.errors[0]
     ended = [results[i] for i in range(len(results))]

@@ -21,7 +21,7 @@ class Board:
 
     def __init__(self, console: Console | None, jobs: Sequence[Job]) -> None:
         self._console, self._jobs = console, jobs
-        self._told = {job.name: last_record(job.folder) for job in jobs}
+        self._told = {job.folder: last_record(job.folder) for job in jobs}
         watched = console is not None and console.is_terminal
         self._live = Live(console=console, transient=True, auto_refresh=False) if watched else None
 
@@ -46,8 +46,8 @@ class Board:
             return
         for job in self._jobs:
             record = last_record(job.folder)
-            if record is not None and record != self._told[job.name]:
-                self._told[job.name] = record
+            if record is not None and record != self._told[job.folder]:
+                self._told[job.folder] = record
                 self._console.print(f"{describe(job, record)}; {rest}", soft_wrap=True)
 
 

@@ -3,6 +3,7 @@
 A task whose worker or machine dies is started again by Ray, and its run resumes from its folder: at most an epoch is lost.
 """
 
+import logging
 import os
 import socket
 import sys
@@ -91,8 +92,8 @@ def cancel(tasks: Sequence[Any]) -> None:
 
 @contextmanager
 def ray_on_this_machine(workers: int, cpus: int, gpus: int, console: Console | None) -> Iterator[OnRay]:
-    """A Ray of our own, which ends with the block."""
-    with _connected(num_cpus=workers * cpus, num_gpus=workers * gpus, include_dashboard=False):
+    """A Ray of our own, whatever else runs on this machine, which ends with the block."""
+    with _connected(address="local", num_cpus=workers * cpus, num_gpus=workers * gpus, include_dashboard=False):
         yield OnRay(cpus, gpus, console)
 
 
@@ -106,19 +107,53 @@ def ray_cluster(address: str, cpus: int, gpus: int, out: Path, console: Console 
         yield OnRay(cpus, gpus, console)
 
 
+#: In this process: no handler of Ray Tune's in the place of ours, and of Ray's own words only errors.
+_SURROUNDINGS = {"TUNE_DISABLE_SIGINT_HANDLER": "1", "RAY_BACKEND_LOG_LEVEL": "error"}
+
+
+@contextmanager
+def _surrounded() -> Iterator[None]:
+    """Ray is told by the environment and by its logger; both are as before afterwards."""
+    before, logger = {name: os.environ.get(name) for name in _SURROUNDINGS}, logging.getLogger("ray")
+    level = logger.level
+    os.environ.update(_SURROUNDINGS)
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+
+
 @contextmanager
 def _connected(**options: Any) -> Iterator[None]:
-    ray = import_ray()
+    with _surrounded():
+        ray = import_ray()
+        with _initialised(ray, **options):
+            yield
+
+
+@contextmanager
+def _initialised(ray: Any, **options: Any) -> Iterator[None]:
     # Workers find what this process finds, the current folder included.
     path = os.pathsep.join(dict.fromkeys([*(entry for entry in sys.path if entry), os.getcwd()]))
     environment = {"env_vars": {"PYTHONPATH": path, "RAY_CHDIR_TO_TRIAL_DIR": "0"}}
     try:
         ray.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error", configure_logging=False)
     except Exception as error:  # Ray has many: no connection, another version, no node on this machine
+        reason = str(error).strip().partition("\n")[0]
+        if options["address"] == "local":
+            raise XDError(
+                f"--workers, for which Ray does not start ({reason})",
+                "a Ray that does",
+                "pip uninstall ray: plain processes do it too",
+            ) from error
         raise XDError(
-            f"--ray {options.get('address', 'on this machine')}, which does not answer ({str(error).strip().splitlines()[0]})",
-            "a Ray head that this machine has joined, of the same version",
-            "ray start --address=HEAD:6379 on this machine, then --ray auto",
+            f"--ray {options['address']}, which does not answer ({reason})",
+            "a Ray head that this machine has joined, of the same version, and this machine's token if the cluster wants one",
+            "ray start --address=HEAD:6379 on this machine, then --ray auto; or RAY_AUTH_MODE=token in the environment",
         ) from error
     try:
         yield
