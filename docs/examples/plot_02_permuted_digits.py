@@ -4,7 +4,7 @@ Digits whose pixels are in an unknown order
 
 Handwritten digits of 8 x 8 pixels, the rows and the columns of all images in one unknown order: neighbours mean nothing, and a
 convolution is the wrong guess. The same small network is trained as it is, and as its XD search space, whose operations can learn
-to put rows and columns back where they belong. ``xdops search`` does the same with four seeds, and says how sure the difference is.
+to put rows and columns back where they belong. ``xdops search`` does the same with five seeds, and says how sure the difference is.
 """
 
 import os

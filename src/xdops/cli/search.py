@@ -75,7 +75,7 @@ class Search:
     """What to train, separated by commas: backbone (no search), darts (the relaxed discrete set), xd; and coordinates, the backbone
     that sees where each point is, which shows whether XD has gained more than that."""
     seeds: MaybeInt = None
-    """Runs of each, from different random starts; a single one cannot tell skill from chance. Default: 3 (digits: 4)."""
+    """Runs of each, from different random starts; a single one cannot tell skill from chance. Default: 3 (digits: 5)."""
     seed: int = 0
     """The first seed; the others count up from it."""
     epochs: MaybeInt = None

@@ -5,10 +5,8 @@ one of the eight columns are drawn and applied to every image, as in the paper's
 wrote down. Convolutions, which rely on neighbours, are then the wrong operation, and the right one, an inverse permutation
 followed by a convolution, lies in the XD space at depth 3.
 
-What `xdops search` and `xdops search digits --spaces backbone,xd` print on two cores, test accuracy over four seeds:
-    permuted: backbone 94.07 ± 0.80%, darts 96.33 ± 0.33%, xd 97.33 ± 0.69%
-    as they are: backbone 96.55 ± 0.37%, xd 96.38 ± 1.19%
-Rounding (the number of threads) and the choice between epochs that are equal on validation move these by a point. The backbone is
+The README shows what `xdops search` prints for them; `xdops search digits` takes them as they are.
+Rounding (the number of threads) and the choice between epochs that are equal on validation move accuracies by a point. The backbone is
 small on purpose: a deeper one (--backbone residual) sees all 64 pixels from everywhere, and hardly minds their order.
 """
 
