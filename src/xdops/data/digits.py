@@ -5,9 +5,9 @@ one of the eight columns are drawn and applied to every image, as in the paper's
 wrote down. Convolutions, which rely on neighbours, are then the wrong operation, and the right one, an inverse permutation
 followed by a convolution, lies in the XD space at depth 3.
 
-The README shows what `xdops search` prints for them; `xdops search digits` takes them as they are.
-Rounding (the number of threads) and the choice between epochs that are equal on validation move accuracies by a point. The backbone is
-small on purpose: a deeper one (--backbone residual) sees all 64 pixels from everywhere, and hardly minds their order.
+The README shows what `xdops search` prints for them; `xdops search digits` takes them as they are. Rounding (the number of threads)
+and the choice between epochs that are equal on validation move accuracies by a point. The backbone is small on purpose: a deeper
+one (--backbone residual) sees all 64 pixels from everywhere, and hardly minds their order.
 """
 
 import numpy as np

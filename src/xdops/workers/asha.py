@@ -44,22 +44,24 @@ def race(workers: OnRay, shared: Any, jobs: Sequence[Job], first: int, eta: int,
             tune.report({"epoch": told.epochs + 1, "value": _HOPELESS})
 
     board = Board(workers.console, jobs)
+    shown, asked = _Here(board), _Here()
 
     class Shown(tune.Callback):
         def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-            board.update([jobs[trial.config["number"]] for trial in trials if not trial.is_finished()])
+            shown.value.update([jobs[trial.config["number"]] for trial in trials if not trial.is_finished()])
 
     class Asked(tune.Stopper):
         def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-            return stop.requested
+            return asked.value.requested
 
         def stop_all(self) -> bool:
-            return stop.requested
+            return asked.value.requested
 
     scheduler = ASHAScheduler(
         time_attr="epoch", metric="value", mode="max", max_t=jobs[0].epochs, grace_period=first, reduction_factor=eta
     )
     with stop_on_signals(announce=True) as stop:
+        asked.value = stop
         tuner = tune.Tuner(
             tune.with_resources(train, {"cpu": workers.cpus, "gpu": workers.gpus}),
             param_space={"number": tune.grid_search(list(range(len(jobs))))},
@@ -85,6 +87,16 @@ def race(workers: OnRay, shared: Any, jobs: Sequence[Job], first: int, eta: int,
     ended = [results[i] for i in range(len(results))]
     reached = {(result.config or {})["number"]: int((result.metrics or {})["epoch"]) for result in ended}
     return [reached[number] for number in range(len(jobs))]
+
+
+class _Here:
+    """A value of this process: Ray Tune pickles what it is given, and need not keep this."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Here, ()
 
 
 class _Told(Silent):
