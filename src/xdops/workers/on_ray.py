@@ -24,8 +24,8 @@ from xdops.workers.board import Board
 from xdops.workers.jobs import Job
 from xdops.workers.processes import RETRIES
 
-#: Seconds between two looks at how far the runs are, and for a machine to answer.
-_LOOK, _ANSWER = 0.5, 300.0
+#: Seconds between two looks at how far the runs are, for a task to stop, and for a machine to answer.
+_LOOK, _PATIENCE, _ANSWER = 0.5, 30.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,19 @@ def _result(task: Any, job: Job) -> Any:
 
 
 def cancel(tasks: Sequence[Any]) -> None:
-    """Ask the tasks to stop, as Ctrl-C would, and wait until they have saved."""
+    """Ask the tasks to stop, as Ctrl-C would, and wait until they have saved.
+
+    A worker that is still loading libraries may not hear it, so it is asked again; who does not listen then is killed, and has its
+    last epoch.
+    """
     import ray
 
-    for task in tasks:
-        ray.cancel(task, force=False)
-    if tasks:
-        ray.wait(list(tasks), num_returns=len(tasks), timeout=_ANSWER)
+    left = list(tasks)
+    for force in (False, False, True):
+        if left:
+            for task in left:
+                ray.cancel(task, force=force)
+            _, left = ray.wait(left, num_returns=len(left), timeout=_PATIENCE)
 
 
 @contextmanager
@@ -107,32 +113,26 @@ def ray_cluster(address: str, cpus: int, gpus: int, out: Path, console: Console 
         yield OnRay(cpus, gpus, console)
 
 
-#: In this process: no handler of Ray Tune's in the place of ours, and of Ray's own words only errors.
-_SURROUNDINGS = {"TUNE_DISABLE_SIGINT_HANDLER": "1", "RAY_BACKEND_LOG_LEVEL": "error"}
+#: For Ray in this process: no handler of Ray Tune's in the place of ours; a Ray of our own runs at our own priority.
+_SURROUNDINGS = {"TUNE_DISABLE_SIGINT_HANDLER": "1", "RAY_worker_niceness": "0"}
 
 
 @contextmanager
-def _surrounded() -> Iterator[None]:
-    """Ray is told by the environment and by its logger; both are as before afterwards."""
+def _connected(**options: Any) -> Iterator[None]:
+    """With a quiet Ray; the environment and its logger are as before afterwards."""
+    ray = import_ray()
     before, logger = {name: os.environ.get(name) for name in _SURROUNDINGS}, logging.getLogger("ray")
     level = logger.level
     os.environ.update(_SURROUNDINGS)
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with _initialised(ray, **options):
+            yield
     finally:
         logger.setLevel(level)
         for name, value in before.items():
             os.environ.pop(name, None)
             os.environ.update({} if value is None else {name: value})
-
-
-@contextmanager
-def _connected(**options: Any) -> Iterator[None]:
-    with _surrounded():
-        ray = import_ray()
-        with _initialised(ray, **options):
-            yield
 
 
 @contextmanager
