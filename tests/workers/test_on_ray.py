@@ -49,9 +49,12 @@ def test_runs_of_which_one_has_its_worker_killed_equal_runs_in_turn(address: str
         assert_same_run(Path("alone/runs") / run, Path("together/runs") / run)
 
 
-def test_trials_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_search(address: str, home: Path) -> None:
+def test_trials_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_search(address: str, home: Path, capsys) -> None:
     words = [*WORDS, "--backbone", "small", "--spaces", "backbone", "--trials", "4"]
     assert main([*words, "--ray", address, "--out", "together"]) == 0
+    printed = capsys.readouterr().out
+    assert "backbone, trial 0: epoch 1/4 done" in printed
+    assert "asha" not in printed.lower()  # no words of Ray Tune's own
     assert main([*words, "--out", "alone"]) == 0
     together, alone = (Finished.open(Path(out)).tuned()["backbone"] for out in ("together", "alone"))
     assert min(trial.epochs for trial in together.trials) < max(trial.epochs for trial in together.trials) == 4
@@ -100,11 +103,18 @@ def test_what_no_machine_has_room_for_is_refused(address: str, home: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [("127.0.0.1:1", "where nobody answers"), ("nowhere", "HOST:PORT"), ("ray://x:1", "HOST:PORT")]
+    ("wrong", "message"), [("127.0.0.1:1", "at 127.0.0.1:1 nobody answers"), ("nowhere", "HOST:PORT"), ("ray://x:1", "HOST:PORT")]
 )
 def test_a_wrong_address_of_the_head_is_refused_at_once(wrong: str, message: str, home: Path, capsys) -> None:
     assert main([*WORDS, "--ray", wrong, "--out", "out"]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+    assert not Path("out").exists()
+
+
+def test_a_cluster_that_is_gone_is_refused_at_once(home: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert main([*WORDS, "--ray", "auto", "--out", "out"]) == 2
+    assert "--ray auto, and at 127.0.0.1:1 nobody answers" in " ".join(capsys.readouterr().err.split())
     assert not Path("out").exists()
 
 

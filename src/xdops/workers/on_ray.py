@@ -113,8 +113,8 @@ def ray_cluster(address: str, cpus: int, gpus: int, out: Path, console: Console 
         yield OnRay(cpus, gpus, console)
 
 
-#: For Ray in this process: no handler of Ray Tune's in the place of ours; a Ray of our own runs at our own priority.
-_SURROUNDINGS = {"TUNE_DISABLE_SIGINT_HANDLER": "1", "RAY_worker_niceness": "0"}
+#: For Ray in this process: no handler and no boxes of Ray Tune's in the place of ours; a Ray of our own runs at our own priority.
+_SURROUNDINGS = {"TUNE_DISABLE_SIGINT_HANDLER": "1", "RAY_AIR_NEW_OUTPUT": "0", "RAY_worker_niceness": "0"}
 
 
 @contextmanager
@@ -170,18 +170,32 @@ def import_ray() -> Any:
 
 
 def check_address(address: str) -> None:
-    """Refuse at once a head that nobody answers at: Ray itself would try for long."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
+    """Refuse at once a head that nobody answers at: Ray itself would try for minutes."""
+    head = joined() if address == "auto" else address
+    host, _, port = head.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise XDError(f"--ray {address}", "HOST:PORT of the head, or auto: the cluster that this machine has joined", "--ray auto")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
         raise XDError(
-            f"--ray {address}, where nobody answers ({error})", "the address of a running Ray head", "ray status, or --ray auto"
+            f"--ray {address}, and at {head} nobody answers ({error})",
+            "the address of a running Ray head",
+            "ray start --address=HEAD:6379 on this machine, then --ray auto",
         ) from error
+
+
+def joined() -> str:
+    """The head of the cluster that this machine has joined: of RAY_ADDRESS, or as `ray start` has noted it."""
+    import_ray()
+    from ray._private.services import canonicalize_bootstrap_address
+
+    found = canonicalize_bootstrap_address("auto")
+    if found is None:
+        raise XDError(
+            "--ray auto on a machine that has joined no Ray cluster", "one that has", "ray start --address=HEAD:6379, or --workers"
+        )
+    return found
 
 
 def check_resources(cpus: int, gpus: int) -> None:
