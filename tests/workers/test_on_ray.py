@@ -1,6 +1,7 @@
 """On a real Ray: to the bit what one run after the other gives, whatever is killed."""
 
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -76,8 +77,8 @@ def test_ctrl_c_stops_the_tasks_and_the_same_command_goes_on(trials: list[str], 
     assert pressed.exists()
     assert "everything is saved" in capsys.readouterr().out
     assert main([*words, "--out", "out", "--resume"]) == 0
-    assert main([*words[:-2], "--out", "alone"]) == 0
     if not trials:
+        assert main([*words[:-2], "--out", "alone"]) == 0
         assert_same_run(Path("alone/runs/backbone-seed0"), Path("out/runs/backbone-seed0"))
 
 
@@ -114,7 +115,7 @@ def test_a_wrong_address_of_the_head_is_refused_at_once(wrong: str, message: str
 def test_a_cluster_that_is_gone_is_refused_at_once(home: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     assert main([*WORDS, "--ray", "auto", "--out", "out"]) == 2
-    assert "--ray auto, and at 127.0.0.1:1 nobody answers" in " ".join(capsys.readouterr().err.split())
+    assert re.search(r"--ray auto, and at [\w.]+:1 nobody answers", " ".join(capsys.readouterr().err.split()))
     assert not Path("out").exists()
 
 

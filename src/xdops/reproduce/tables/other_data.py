@@ -40,7 +40,7 @@ def load(name: str, read: Callable[[], Arrays]) -> Task:
 
 
 def default_search(recipe: Recipe, space: str) -> SearchSettings:
-    lr = (recipe.backbone_lr or recipe.lr) if space == "backbone" else recipe.lr
+    lr = recipe.own.get(space, {}).get("lr", recipe.lr)
     return SearchSettings(
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
