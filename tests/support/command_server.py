@@ -4,7 +4,9 @@ A request is a JSON line: argv, cwd, and optionally env, stdout ("closed", "full
 in bytes), interrupt_after (seconds until SIGINT). The answer is a JSON line: code (negative: a signal), out, err.
 """
 
+import contextlib
 import gc
+import io
 import json
 import os
 import resource
@@ -17,13 +19,7 @@ from pathlib import Path
 
 import torch
 
-import xdops.cli.bench
-import xdops.cli.data
-import xdops.cli.ops
-import xdops.cli.predict
-import xdops.cli.reproduce
-import xdops.cli.search  # noqa: F401
-from xdops.cli.main import main
+from xdops.cli.main import COMMANDS, main
 
 PATIENCE = 120.0
 
@@ -97,8 +93,17 @@ def run(request: dict) -> dict:
         return {"code": code, "out": out.read().decode(errors="replace"), "err": err.read().decode(errors="replace")}
 
 
-if __name__ == "__main__":
+def warm_up() -> None:
+    """Everything that a command imports or prepares before it looks at its input is done once, here."""
     torch.set_num_threads(1)
+    for name, command in COMMANDS.items():
+        command.load()
+        with contextlib.redirect_stdout(io.StringIO()):
+            main([name, "--help"])
+
+
+if __name__ == "__main__":
+    warm_up()
     gc.freeze()  # what is shared stays shared
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:

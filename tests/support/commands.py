@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -44,13 +45,15 @@ class Commands:
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
     """Every file and folder with its size and time of change: equal before and after means that nothing was written."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        found[str(path.relative_to(folder))] = (
-            status.st_size if path.is_file() else 0,
-            status.st_mtime_ns if path.is_file() else 0,
-        )
+    found, folders = {}, [str(folder)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                is_file = stat.S_ISREG(status.st_mode)
+                found[os.path.relpath(entry.path, folder)] = (status.st_size, status.st_mtime_ns) if is_file else (0, 0)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
     return found
 
 
