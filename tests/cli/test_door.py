@@ -48,7 +48,7 @@ def test_any_terminal_can_show_everything(encoding: str, home: Path, commands: C
 
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.3, 0.6])
 def test_ctrl_c_at_any_moment_is_130_and_the_same_command_goes_on(after: float, home: Path, commands: Commands) -> None:
-    ending = commands.run([*SEARCH, "--resume"], home, interrupt_after=after)
+    ending = commands.run([*SEARCH, "--resume"], home, signals=[(after, signal.SIGINT)])
     assert ending.code in (0, 130)
     assert "Traceback" not in ending.err
     assert ending.err.count("\n") <= 2

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import bad_world
@@ -128,3 +130,11 @@ def test_predictions_that_are_no_numbers_are_not_written(home: Path, commands: C
     before = snapshot(home)
     assert_refused(commands.run(["predict", "out", "far.npz", "-o", "p.npz"], home), "too large when scaled|not a finite number")
     assert snapshot(home) == before
+
+
+def test_damage_drawn_at_random_is_answered_as_promised() -> None:
+    """A few dozen of the cases that `tests/support/fuzz.py` makes by the thousand."""
+    script = Path(__file__).parents[1] / "support" / "fuzz.py"
+    words = [sys.executable, str(script), "--cases", "8", "--only", "predict", "resume", "render", "bench"]
+    ending = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ending.returncode == 0, ending.stdout + ending.stderr

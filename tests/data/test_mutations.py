@@ -1,7 +1,9 @@
 """Damaged files of users: an array that is right, or one XDError; never another exception, a crash or a wait without end."""
 
 import contextlib
+import gzip
 import io
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +14,16 @@ import numpy as np
 import pytest
 import scipy.io
 import torch
+from mutations import mutate
 from torch import nn
 
 from xdops import convert_, load, save
 from xdops.data.arrays import open_arrays
+from xdops.data.mnist import decode_idx, read_packed
 from xdops.data.music import read_music
+from xdops.data.proteins.domains import load_domains
 from xdops.data.proteins.pdnet import read_distances
+from xdops.data.text import read_words
 from xdops.errors import XDError
 from xdops.pde import DarcySettings
 from xdops.pde.dataset import write_dataset
@@ -66,6 +72,18 @@ def objects() -> bytes:
     return buffer.getvalue()
 
 
+def idx() -> bytes:
+    return gzip.compress(b"\0\0\x08\x03" + struct.pack(">3I", 4, 5, 6) + bytes(range(120)))
+
+
+def domains() -> bytes:
+    length, buffer = 30, io.BytesIO()
+    arrays = {"seq": np.array("ACDEF" * 6), "cb": np.full((length, length), 5.0), "pssm": np.zeros((22, length))}
+    arrays |= {"entropy": np.zeros(length), **{name: np.zeros((length, length)) for name in ("mfdca", "freecon", "potential")}}
+    np.savez_compressed(buffer, **{f"1abc/{name}": array for name, array in arrays.items()})
+    return buffer.getvalue()
+
+
 def network() -> nn.Module:
     return nn.Sequential(nn.Conv1d(1, 2, 3, padding=1), nn.ReLU())
 
@@ -98,29 +116,14 @@ FORMATS: dict[str, tuple[Callable[[], bytes], Callable[[Path], object], int]] = 
     "x.mat": (mat, read_all, 5),
     "music.mat": (music, read_music, 5),
     "objects.npy": (objects, read_distances, 300),
+    "train-images-idx3-ubyte.gz": (idx, lambda path: decode_idx(read_packed(path), str(path)), 200),
+    "train-images-idx3-ubyte": (lambda: gzip.decompress(idx()), lambda path: decode_idx(read_packed(path), str(path)), 200),
+    "ptb.train.txt": (lambda: b" no it was <unk> n't black monday \n" * 9, read_words, 200),
+    "kortemme40_features.npz": (domains, lambda path: load_domains(path.parent), 100),
     "model.safetensors": (model, lambda path: load(path, network), 100),
     "data.npz": (lambda: generated(".npz"), read_generated, 100),
     "data.h5": (lambda: generated(".h5"), read_generated, 5),
 }
-
-
-def mutate(data: bytes, rng: np.random.Generator) -> bytes:
-    """Cut, flip, overwrite, double or blank a piece."""
-    damaged = bytearray(data)
-    at, length = int(rng.integers(len(data))), int(rng.integers(1, 64))
-    match rng.integers(5):
-        case 0:
-            del damaged[at:]
-        case 1:
-            for place in rng.integers(len(data), size=8):
-                damaged[place] ^= 1 << int(rng.integers(8))
-        case 2:
-            damaged[at : at + length] = rng.bytes(length)
-        case 3:
-            damaged[at:at] = damaged[at : at + length]
-        case 4:
-            damaged[at : at + length] = b"\xff" * length
-    return bytes(damaged)
 
 
 @pytest.mark.parametrize("name", FORMATS)

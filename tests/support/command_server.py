@@ -1,7 +1,7 @@
 """A warm process that runs `xdops` commands, each in a fork of itself, as the console script would: started by `commands.py`.
 
 A request is a JSON line: argv, cwd, and optionally env, stdout ("closed", "full", "head"), encoding, memory and file_size (limits
-in bytes), interrupt_after (seconds until SIGINT). The answer is a JSON line: code (negative: a signal), out, err.
+in bytes), signals (pairs of seconds and the number of a signal). The answer is a JSON line: code (negative: a signal), out, err.
 """
 
 import contextlib
@@ -75,15 +75,14 @@ def run(request: dict) -> dict:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             child(request, out.fileno(), err.fileno())
         started, code = time.monotonic(), None
-        interrupt = request.get("interrupt_after")
+        signals = [tuple(pair) for pair in request.get("signals", ())]
         while code is None:
             found, status = os.waitpid(pid, os.WNOHANG)
             waited = time.monotonic() - started
             if found:
                 code = os.waitstatus_to_exitcode(status)
-            elif interrupt is not None and waited > interrupt:
-                os.kill(pid, signal.SIGINT)
-                interrupt = None
+            elif signals and waited > signals[0][0]:
+                os.kill(pid, signals.pop(0)[1])
             elif waited > PATIENCE:
                 os.kill(pid, signal.SIGKILL)
             else:

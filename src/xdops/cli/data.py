@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from xdops.cli import terminal
-from xdops.measuring.duration import check_duration
+from xdops.measuring.duration import check_duration, lasting
 from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings, data_folder, estimate, file_name, write_dataset
@@ -24,6 +24,10 @@ INTERRUPTED = 130  # what the shell sees after Ctrl-C
 MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 MaybeFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
 MaybeFolder = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
+
+
+#: Seconds that users are told of beforehand.
+WORTH_SAYING = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +48,12 @@ class Target(ABC):
     def run(self) -> int:
         settings = self.settings()
         path = self.out or data_folder(self.data_dir) / file_name(settings)
-        if not path.exists():
-            check_duration(estimate(settings), self.however_long)
         console = terminal.console(soft_wrap=True)
+        if not path.exists():
+            seconds = estimate(settings)
+            check_duration(seconds, self.however_long)
+            if seconds > WORTH_SAYING:
+                console.print(f"This takes about {lasting(seconds)}.")
         try:
             with _alone(path), Display(console, settings.samples) as display:
                 arrays = write_dataset(settings, path, display.update)

@@ -16,6 +16,7 @@ _LONGEST = 400
 
 def fill(command: Any, words: Sequence[str], name: str) -> Any:
     """The command's dataclass filled from the words; XDError if they do not fit. Help is printed by tyro."""
+    check_words(words, name)
     complaints = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaints):
@@ -26,6 +27,13 @@ def fill(command: Any, words: Sequence[str], name: str) -> Any:
         given = " ".join(words)
         shown = given if len(given) <= 100 else given[:97] + "..."
         raise XDError(f"{shown or 'nothing'} ({_plain(complaints.getvalue())})", f"what {name} takes", f"{name} --help") from None
+
+
+def check_words(words: Sequence[str], name: str) -> None:
+    """Refuse empty words, which a shell makes of a variable that is not set: as a path it would be the current folder."""
+    for before, word in zip([name, *words], words, strict=False):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            raise XDError(f"nothing as the value after {word or before}", "a value", f"{name} --help")
 
 
 def _plain(text: str) -> str:

@@ -41,6 +41,16 @@ def check_scaled(array: np.ndarray, name: str) -> None:
         )
 
 
+def check_varied(array: np.ndarray, name: str, what: str) -> None:
+    """Refuse examples that are all the same: nothing can be learned from them, whatever figure comes out."""
+    if len(array) > 1 and (array == array[:1]).all():
+        raise XDError(
+            f"{name} with the same {what} in each of {len(array)} examples",
+            f"{what}s that differ",
+            "another array",
+        )
+
+
 def check_finite(array: np.ndarray, name: str) -> None:
     """Count what is not a number, and say where it is."""
     if array.dtype.kind != "f":

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Kind, Request
 from xdops.data.arrays import ArrayFile, open_arrays
-from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape
+from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape, check_varied
 from xdops.data.layout import channels_second, spatial_of
 from xdops.data.notes import describe, describe_crops
 from xdops.data.ragged import LENGTH, RAGGED, is_ragged, load_ragged
@@ -48,6 +48,8 @@ def load_task(path: Path, settings: DataSettings) -> Task:
 def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:
     """x and y, or their parts by the endings _train, _val, _test, as the file has them."""
     x, y = settings.x_name, settings.y_name
+    if x in file.names and f"{x}_train" in file.names:
+        raise XDError(f"{file.path} with both {x!r} and {x + '_train'!r}", "one array, or parts of it", "save only what is meant")
     if x in file.names or f"{x}_train" not in file.names:
         missing = [name for name in (x, y) if name not in file.names]
         if missing:
@@ -78,6 +80,9 @@ def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
     if total < LEAST_EXAMPLES:
         raise XDError(f"{total} examples", f"at least {LEAST_EXAMPLES}", "more data")
     parts, how_split = divide(checked, kind, settings.split, settings.split_seed)
+    check_varied(parts["train"][0], f"the training part of {settings.x_name}", "input")
+    if kind != "classification":
+        check_varied(parts["train"][1], f"the training part of {settings.y_name}", "target")
     reading = make_reading(parts["train"], kind, layout, x.shape, check_classes(parts, kind, settings.y_name))
     tensors = {part: (scaled(reading, inputs), encoded(reading, targets)) for part, (inputs, targets) in parts.items()}
     sizes = {part: len(targets) for part, (_, targets) in parts.items()}

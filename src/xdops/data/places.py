@@ -15,7 +15,10 @@ def data_folder(data_dir: str | Path | None, what: str, source: str) -> Path:
             f"the folder that holds {what}",
             f"export XDOPS_DATA=/where/it/is; the data are at {source}",
         )
-    root = Path(given).expanduser()
+    try:
+        root = Path(given).expanduser()
+    except RuntimeError as error:  # the home of a user whom nobody knows
+        raise XDError(f"data folder {given} ({error})", f"the folder that holds {what}", "its whole path") from error
     if not root.is_dir():
         raise XDError(f"data folder {root}, which does not exist", f"a folder that holds {what}", f"the data are at {source}")
     return root

@@ -64,6 +64,8 @@ def read_part(file: ArrayFile, ending: str, kind: Kind, settings: DataSettings) 
         raise XDError(f"{x_name} of shape {x.shape} and type {x.dtype}", "numbers (steps,) or (steps, channels)", "--x-name")
     if length.dtype.kind not in "iuf" or length.ndim != 1 or not np.array_equal(length, np.round(length)):
         raise XDError(f"{LENGTH}{ending} of shape {length.shape} and type {length.dtype}", "one whole number per sequence", "int")
+    if x.size == 0:
+        raise XDError(f"{x_name} of shape {x.shape}, with nothing in it", "sequences of at least one step", "another array")
     check_finite(x, x_name)
     lengths = [int(n) for n in length]
     x = x.reshape(len(x), -1)

@@ -57,6 +57,12 @@ class Experiment:
             raise XDError(f"--spaces {','.join(self.spaces)}", f"some of {', '.join(TRAINED)}", "--spaces backbone,xd")
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise XDError(f"--seeds {self.seeds}", f"from 1 to {MOST_SEEDS:,}; 3 or more to tell skill from chance", "--seeds 3")
+        if self.search.warmup >= self.search.epochs and set(self.spaces) != {"backbone"}:
+            raise XDError(
+                f"--warmup {self.search.warmup} of {self.search.epochs} epochs, after which no architecture moves",
+                "fewer epochs of warm-up than of training",
+                f"--warmup {self.search.epochs // 2}",
+            )
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a folder to be continued; more spaces or seeds may be added to it."""

@@ -22,6 +22,7 @@ from xdops.pde.limits import check_count, check_indices, check_positive, check_s
 
 TOLERANCE = 1e-10  # of the error, relative, in the norm of the preconditioner
 ITERATIONS = 250  # by then a factorisation is cheaper; reached where a varies by more than about 400
+LARGEST_CONTRAST = 1e10  # of the permeabilities: sums of double precision still see the smaller one
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class DarcySettings:
         check_seed(self.seed)
         check_positive("permeability high", self.high)
         check_positive("permeability low", self.low)
+        if not 1 / LARGEST_CONTRAST <= self.high / self.low <= LARGEST_CONTRAST:
+            raise XDError(
+                f"permeabilities {self.high:g} and {self.low:g}",
+                f"a ratio of at most {LARGEST_CONTRAST:g}: the equations cannot be solved accurately otherwise",
+                "values that are nearer to each other",
+            )
         if self.size < 3:
             raise XDError(f"size {self.size}", "at least 3 points, of which two are the boundary", "size=85")
         if self.solver_size is not None and (self.solver_size < self.size or (self.solver_size - 1) % (self.size - 1)):

@@ -1,7 +1,5 @@
 """What every equation's settings must satisfy."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -9,11 +7,13 @@ from xdops.errors import XDError
 
 #: Of counts and seeds.
 LARGEST = 2**31 - 1
+#: Of real numbers: squares and products of a few of them are still numbers.
+FINEST, COARSEST = 1e-30, 1e30
 
 
 def check_positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise XDError(f"{name} {value}", f"a finite {name} above 0", f"another {name}")
+    if not FINEST <= value <= COARSEST:
+        raise XDError(f"{name} {value}", f"a finite {name} above 0, from {FINEST:g} to {COARSEST:g}", f"another {name}")
 
 
 def check_count(name: str, value: int) -> None:

@@ -39,6 +39,9 @@ reproduce --render` writes this page from the files in `results/`, which also ho
 def write_page(results: Path, docs: Path) -> Path:
     """Write the page and a figure per table; returns the page's path."""
     found = read_results(results)
+    if not found:
+        given = f"--results {results}, which holds no results of a table"
+        raise XDError(given, "what `xdops reproduce TABLE` wrote there", "--results results")
     parts, pictures = [INTRODUCTION, overview(found)], {}
     for table in found:
         name = f"{table['table']}-{table['scale']}"

@@ -12,6 +12,8 @@ OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop"]
 ScheduleName = Literal["constant", "step", "cosine", "plateau"]
 Precision = Literal["32-true", "bf16-mixed", "64-true"]
 Accelerator = Literal["auto", "cpu", "cuda", "mps"]
+#: Smaller steps and gradients change no weight in single precision.
+LEAST_STEP = 1e-12
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class OptimizerSettings:
     def __post_init__(self) -> None:
         _one_of("optimizer", self.name, OptimizerName)
         _at_least("lr", self.lr, 0)
-        if self.lr == 0:
-            raise XDError("lr=0, which learns nothing", "a step size above 0", "lr=1e-3, or warmup to freeze the architecture")
+        if self.lr < LEAST_STEP:
+            expected = f"a step size of at least {LEAST_STEP:g}"
+            raise XDError(f"lr={self.lr:g}, which learns nothing", expected, "lr=1e-3, or warmup to freeze the architecture")
         _at_least("momentum", self.momentum, 0)
         _at_least("weight_decay", self.weight_decay, 0)
         _at_least("eps", self.eps, 0)
@@ -119,8 +122,8 @@ class SearchSettings:
             raise XDError(f"processes={self.processes}", f"at most {most}, four per core of this machine", "processes=1")
         if self.eval_batch_size is not None:
             _at_least("eval_batch_size", self.eval_batch_size, 1)
-        if self.clip is not None and not 0 < self.clip < math.inf:
-            raise XDError(f"clip={self.clip}", "a positive norm, or None", "clip=1.0")
+        if self.clip is not None and not LEAST_STEP <= self.clip < math.inf:
+            raise XDError(f"clip={self.clip}", f"a norm of at least {LEAST_STEP:g}, or None", "clip=1.0")
         _one_of("precision", self.precision, Precision)
         _one_of("accelerator", self.accelerator, Accelerator)
 

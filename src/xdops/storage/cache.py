@@ -1,6 +1,7 @@
 """Where a user's machine keeps what was measured or compiled once."""
 
 import os
+import tempfile
 from pathlib import Path
 
 #: Names another folder than the user's own.
@@ -10,4 +11,9 @@ VARIABLE = "XDOPS_CACHE"
 def cache_folder() -> Path:
     if VARIABLE in os.environ:
         return Path(os.environ[VARIABLE])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xdops"
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "xdops"
+    try:
+        return Path.home() / ".cache" / "xdops"
+    except RuntimeError:  # a user without a home, as in many containers
+        return Path(tempfile.gettempdir()) / f"xdops-{os.getuid()}"

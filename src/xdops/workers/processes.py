@@ -1,7 +1,10 @@
 """Jobs in processes of this machine, a process for each: one that is killed is started again, and its run resumes."""
 
+import contextlib
 import multiprocessing
 import os
+import signal
+import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -135,6 +138,7 @@ class _Team:
 def _work(connection: Connection, job: Job, shared: Any, threads: int, devices: str) -> None:
     """In the worker: do the job, and send how it ended."""
     os.setpgrp()  # Ctrl-C at the terminal reaches the first process alone, which passes it on
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     if devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
@@ -144,4 +148,13 @@ def _work(connection: Connection, job: Job, shared: Any, threads: int, devices: 
         ending = "ended", error
     except BaseException:
         ending = "ended", _Failed(f"{job.name}:\n{traceback.format_exc()}")
-    connection.send(ending)
+    with contextlib.suppress(BrokenPipeError):  # nobody is left to hear it
+        connection.send(ending)
+
+
+def _stop_with_parent() -> None:
+    """Once the first process is gone, however it went: nobody else would stop this one, which keeps its folder locked."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
