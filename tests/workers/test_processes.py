@@ -1,5 +1,6 @@
 """Several runs at a time in processes: to the bit what one after the other gives, whatever is killed."""
 
+import multiprocessing
 import os
 import shlex
 import signal
@@ -15,6 +16,7 @@ from search_support import assert_same_run
 from xdops.cli.main import main
 from xdops.errors import XDError
 from xdops.workers import Job
+from xdops.workers.board import last_record
 from xdops.workers.processes import RETRIES, Processes
 
 WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --batch-size 16 --depth 1 1 1")
@@ -77,3 +79,36 @@ def test_zero_workers_more_gpus_than_there_are_and_addresses_are_refused(home: P
         assert main([*WORDS, "--out", "out", *more]) == 2
         assert message in " ".join(capsys.readouterr().err.split())
     assert [p.name for p in home.iterdir()] == ["data.npz"]
+
+
+@pytest.mark.parametrize("line", ["3", "[]", "{}", '{"epoch": "one"}', "[" * 100_000, "\x00", ""])
+def test_what_is_shown_of_a_run_survives_damaged_metrics(line: str, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text(line + "\n")
+    assert last_record(tmp_path) is None
+
+
+def say_when_stopped(shared: object, pipe: str, progress: object) -> None:
+    """In a worker: says that it is there, and that it was asked to stop."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    with open(pipe, "w") as told:
+        print("ready", file=told, flush=True)
+        while not stopped:
+            signal.pause()
+        print("stopped", file=told)
+
+
+def start_one(pipe: str) -> None:
+    Processes(1, 1).run(None, [job(say_when_stopped, pipe)])
+
+
+def test_workers_stop_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    first = multiprocessing.get_context("spawn").Process(target=start_one, args=(str(pipe),))
+    first.start()
+    with open(pipe) as told:
+        assert told.readline() == "ready\n"
+        first.kill()
+        assert told.read() == "stopped\n"
+    first.join()

@@ -15,6 +15,9 @@ from rich.text import Text
 from xdops.storage.lock import is_held
 from xdops.workers.jobs import Job
 
+#: What is shown of an epoch.
+_SHOWN = ("epoch", "train_loss", "validation_metric", "seconds")
+
 
 class Board:
     """Shows a batch of jobs while they are made. console: None to show nothing."""
@@ -61,9 +64,10 @@ def describe(job: Job, record: dict[str, Any] | None) -> str:
 
 
 def last_record(folder: Path) -> dict[str, Any] | None:
-    """The last whole line of a run's metrics.jsonl, which may be growing."""
+    """The last whole line of a run's metrics.jsonl, which may be growing, and carries no seal: it is shown and nothing else."""
     try:
         lines = (folder / "metrics.jsonl").read_text().split("\n")[:-1]
-        return json.loads(lines[-1])
-    except (OSError, ValueError, IndexError):
+        record = json.loads(lines[-1])
+        return record if all(isinstance(record[name], int | float) for name in _SHOWN) else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
