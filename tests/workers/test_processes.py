@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -89,12 +90,11 @@ def test_what_is_shown_of_a_run_survives_damaged_metrics(line: str, tmp_path: Pa
 
 def say_when_stopped(shared: object, pipe: str, progress: object) -> None:
     """In a worker: says that it is there, and that it was asked to stop."""
-    stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())
     with open(pipe, "w") as told:
         print("ready", file=told, flush=True)
-        while not stopped:
-            signal.pause()
+        stopped.wait()
         print("stopped", file=told)
 
 
