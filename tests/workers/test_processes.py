@@ -47,6 +47,17 @@ def test_runs_in_processes_of_which_one_is_killed_equal_runs_in_turn(home: Path,
         assert_same_run(Path("alone/runs") / run, Path("together/runs") / run)
 
 
+def test_a_killed_process_of_a_data_parallel_run_is_one_line_and_the_run_resumes(home: Path, capsys) -> None:
+    killed = write_mortal(home)
+    words = [*WORDS, "--backbone", "mortal:build", "--spaces", "backbone", "--processes", "2", "--out", "out", "-q"]
+    assert main(words) == 2
+    assert killed.exists()
+    said = capsys.readouterr().err
+    assert "given a process of the run that ended before it was done" in said
+    assert said.count("\n") == 1
+    assert main([*words, "--resume"]) == 0
+
+
 def call_signal(shared: object, number: int, progress: object) -> None:
     os.kill(os.getpid(), number)
 

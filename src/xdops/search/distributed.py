@@ -11,7 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies import DDPStrategy
 from torch import Tensor, nn
-from torch.multiprocessing import ProcessExitedException
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
 from xdops.errors import XDError
@@ -63,6 +63,14 @@ def make_fabric(settings: SearchSettings) -> Fabric:
     return Fabric(devices=1, **options)
 
 
+#: What the others say when one of them is killed.
+_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
 class _Parcel:
     """What Fabric is not to look into: it copies modules on their way, and stumbles over frozen dataclasses."""
 
@@ -81,9 +89,11 @@ def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *ar
     start: Callable[..., Any] = _unpack
     try:
         return fabric.launch(start, network, _Parcel(function, arguments))
-    except ProcessExitedException as error:
+    except (ProcessExitedException, ProcessRaisedException) as error:
+        if isinstance(error, ProcessRaisedException) and not any(words in str(error) for words in _GONE):
+            raise
         raise XDError(
-            f"a process of the run that ended before it was done ({error})",
+            f"a process of the run that ended before it was done ({_last_line(error)})",
             "processes that live as long as the run",
             "look for what killed it (memory is the usual cause), then --resume (resume=True)",
         ) from error

@@ -62,3 +62,15 @@ def stop_on_signals(announce: bool = True, forward: bool = False) -> Iterator[St
         for number, handler in before.items():
             # None: installed by something that is not Python, which cannot be put back.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def stop_with_parent() -> None:
+    """Ask this process to stop once the one that started it is gone, however it went: nobody else would, and it holds a lock."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -3,8 +3,6 @@
 import contextlib
 import multiprocessing
 import os
-import signal
-import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from rich.console import Console
 
 from xdops.errors import XDError
 from xdops.search import Interrupted, Silent
-from xdops.search.signals import StopRequest, stop_on_signals
+from xdops.search.signals import StopRequest, stop_on_signals, stop_with_parent
 from xdops.workers.board import Board
 from xdops.workers.jobs import Job
 
@@ -138,7 +136,7 @@ class _Team:
 def _work(connection: Connection, job: Job, shared: Any, threads: int, devices: str) -> None:
     """In the worker: do the job, and send how it ended."""
     os.setpgrp()  # Ctrl-C at the terminal reaches the first process alone, which passes it on
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    stop_with_parent()
     torch.set_num_threads(threads)
     if devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
@@ -150,11 +148,3 @@ def _work(connection: Connection, job: Job, shared: Any, threads: int, devices: 
         ending = "ended", _Failed(f"{job.name}:\n{traceback.format_exc()}")
     with contextlib.suppress(BrokenPipeError):  # nobody is left to hear it
         connection.send(ending)
-
-
-def _stop_with_parent() -> None:
-    """Once the first process is gone, however it went: nobody else would stop this one, which keeps its folder locked."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
