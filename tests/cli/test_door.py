@@ -141,7 +141,7 @@ def test_what_is_no_mistake_of_ours_is_told_as_what_it_is(error: BaseException, 
 
 
 def test_work_that_does_not_fit_into_memory_is_refused(home: Path, commands: Commands) -> None:
-    np.savez(home / "large.npz", x=np.zeros((200, 20_000)), y=np.arange(200) % 2)
+    np.savez(home / "large.npz", x=np.arange(4e6).reshape(200, 20_000), y=np.arange(200) % 2)
     words = [w if w != "data.npz" else "large.npz" for w in SEARCH]
     ending = commands.run([*words, "--batch-size", "140"], home, memory=60_000_000)
     assert_refused(ending, "memory")

@@ -27,6 +27,8 @@ import scipy.io
 from commands import Ending, assert_refused, snapshot
 from mutations import damage
 
+from xdops.bench.layers import LAYERS
+from xdops.engine.rates import Rates
 from xdops.reproduce.tables import TABLES
 
 REPOSITORY = Path(__file__).parents[2]
@@ -84,16 +86,25 @@ def reproduced(home: Path) -> None:
 
 
 def documents(home: Path) -> None:
-    """Results and benches as they are in the repository."""
+    """Results as they are in the repository, and what benches of a few layers and networks might have measured."""
     shutil.copytree(REPOSITORY / "results", home / "results")
-    (home / "bench").mkdir()
-    for path in (REPOSITORY / "docs" / "data").glob("*.json"):
-        shutil.copy(path, home / "bench")
     shutil.copy(REPOSITORY / "docs" / "performance.md", home / "page.md")
-    timings = {"conv": {"seconds": 0.1}, "xd half": {"ratio": 1.5}, "xd full": {"ratio": 2.5}}
-    machine = json.loads((home / "bench" / "bench-layers.json").read_text())["machine"]
-    networks = {"machine": machine, "repetitions": 3, "networks": [{"network": "lenet", "batch": 8, "training": timings}]}
-    (home / "bench" / "bench-networks.json").write_text(json.dumps(networks))
+    timing = {"seconds": 0.01, "ratio": 1.5, "low": 1.4, "high": 1.6}
+    forms = ("conv", "auto", "no kernels", "full", "full, no kernels", "depth 3", "frozen", "xd half", "xd full", "fno")
+    timings = dict.fromkeys(forms, timing)
+    layer = {"plan": "spectral", "training": timings, "inference": {"merged": timing}, "size": [64], "kernels_gain": 1.2}
+    layer |= {"depth3_over_depth1": 1.3, "auto_over_best": 1.0, "memory_ratio": 1.1}
+    point = {"plan": "auto", "kernel": 17, "batch": 20, "channels": 64, "training": timings}
+    measured = {
+        "layers": [{"layer": one.name, **layer} for one in LAYERS],
+        "sweep": [{"n": n, **point} for n in (64, 128)],
+        "networks": [{"network": "lenet", "batch": 8, "training": timings}],
+    }
+    machine = {"processor": "x", "cores": 2, "threads": 2, "torch": "2"}
+    (home / "bench").mkdir()
+    for name, rows in measured.items():
+        document = {"machine": machine, "repetitions": 3, "rates": vars(Rates()), ("points" if name == "sweep" else name): rows}
+        (home / "bench" / f"bench-{name}.json").write_text(json.dumps(document))
 
 
 def arrays(home: Path) -> None:
