@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import xdops
 from xdops import XDConfig, XDError, XDOperation, arch_parameters, convert_, revert_, weight_parameters
 from xdops.spaces import darts_
 
@@ -252,3 +253,50 @@ def test_a_max_pool_used_at_sizes_that_count_differently_is_left_alone():
     with pytest.warns(UserWarning, match="converted nothing"):
         report = convert_(TwoSizes(), torch.randn(1, 2, 8), XDConfig(max_pools=True))
     assert "at each size" in report.left_alone[0].why
+
+
+VERBS = {
+    "convert_": lambda model: convert_(model, torch.zeros(1, 1, 8)),
+    "resize_": lambda model: xdops.resize_(model, torch.zeros(1, 1, 8)),
+    "export": lambda model: xdops.export(model, torch.zeros(1, 1, 8), "net.pt2"),
+    "save": lambda model: xdops.save(model, "net"),
+    "parameter_groups": lambda model: xdops.parameter_groups(model, lr=1, arch_lr=1),
+    "arch_parameters": arch_parameters,
+    "weight_parameters": weight_parameters,
+    "novelty": xdops.novelty,
+    "revert_": revert_,
+    "merge_": xdops.merge_,
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(("model", "told"), [(None, "a NoneType"), ("net", "a str"), (nn.Conv1d, "the class Conv1d")])
+def test_what_is_no_model_is_refused_by_every_verb(verb: str, model: object, told: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(XDError, match=f"{told} as the model"):
+        VERBS[verb](model)
+    assert not list(tmp_path.iterdir())
+
+
+SLIPS = {
+    "an example of NaN": lambda: convert_(small()[0], torch.full((2, 2, 8), float("nan"))),
+    "a text as step size": lambda: xdops.parameter_groups(small()[0], lr="0.1", arch_lr=1),
+    "a truth value as step size": lambda: xdops.parameter_groups(small()[0], lr=True, arch_lr=1),
+    "far too deep": lambda: convert_(*small(), XDConfig(depth=(10**6, 1, 1))),
+    "a fraction deep": lambda: convert_(*small(), XDConfig(depth=(1.5, 1, 1))),
+    "a fraction of a point": lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3), 8.0),
+    "more points than memory": lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3), 10**12),
+    "no points": lambda: xdops.named.average_pool(None, 1, 2),
+    "no operation": lambda: xdops.nearest_named(None),
+    "no neighbours": lambda: xdops.nearest_named(XDOperation.from_conv(nn.Conv1d(1, 1, 3), 8), 0),
+    "no build": lambda: (xdops.save(small()[0], "net"), xdops.load("net", None)),
+    "a folder to save to": lambda: xdops.save(small()[0], "."),
+    "nothing to save to": lambda: xdops.save(small()[0], ""),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_slips_are_refused_in_our_own_words(slip: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(XDError, match="expected"):
+        SLIPS[slip]()

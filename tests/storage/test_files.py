@@ -75,3 +75,16 @@ def test_the_advice_about_a_full_disk_is_right_for_whoever_writes(tmp_path: Path
     error = disk_error(tmp_path / "a", 3, OSError(28, "No space left on device"))
     assert isinstance(error, DiskFull)
     assert str(error).endswith("intact; try: free some space, then do the same again")
+
+
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path: Path) -> None:
+    """A pipe stands for devices, which root could replace for everybody."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "folder", "link"):
+        with pytest.raises(XDError, match="the name of a file to write"):
+            write_file(tmp_path / name, b"x")
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "link", "pipe"]

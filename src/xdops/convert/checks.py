@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from xdops.convert.edges import kept_edge
+from xdops.convert.edges import check_module, kept_edge
 from xdops.errors import XDError
 
 #: Wrappers that hold on to the parameters they were given: where their classes are, and how to do it in order.
@@ -44,6 +44,7 @@ def check_model(model: nn.Module, verb: str) -> None:
 
 def check_values(model: nn.Module, verb: str) -> None:
     """Refuse parameters without values, and those that can never be trained."""
+    check_module(model)
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             continue
@@ -106,6 +107,8 @@ def check_example(example_input: Any) -> None:
     for tensor in tensors_of(example_input):
         if tensor.numel() == 0:
             raise XDError(f"an example input of shape {tuple(tensor.shape)}", "at least one example", "x[:1]")
+        if tensor.is_floating_point() and not tensor.is_meta and not tensor.isfinite().all():
+            raise XDError("an example input with NaN or infinite values", "finite numbers: outputs are compared", "other examples")
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:

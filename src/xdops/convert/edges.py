@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from xdops.convert.kinds.kind import Recipe
+from xdops.errors import XDError
 
 _ORIGIN = "_xdops_origin"
 _EDGE = "_xdops_edge"
@@ -81,8 +82,16 @@ def kept_edge(module: nn.Module) -> nn.Module | None:
     return module.__dict__.get(_EDGE)
 
 
+def check_module(model: object) -> None:
+    """Refuse what is no model, a class instead of an object included."""
+    if not isinstance(model, nn.Module):
+        given = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise XDError(f"{given} as the model", "an nn.Module", "an object: model = Network()")
+
+
 def edges(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Every edge of the model with its name."""
+    check_module(model)
     for name, module in model.named_modules():
         if isinstance(module, Edge):
             yield name, cast(nn.Module, module)

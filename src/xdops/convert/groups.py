@@ -36,7 +36,7 @@ def parameter_groups(
 def check_rate(name: str, value: object) -> None:
     """Refuse what no optimizer can use; a tensor of one number is good, too."""
     try:
-        good = 0 <= float(value) < float("inf")  # type: ignore[arg-type]
+        good = not isinstance(value, str | bool) and 0 <= float(value) < float("inf")  # type: ignore[arg-type]
     except (TypeError, ValueError):
         good = False
     if not good:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from xdops.convert.edges import keep_edge, kept_edge
+from xdops.convert.edges import check_module, keep_edge, kept_edge
 from xdops.convert.replace import swap
 from xdops.errors import XDError
 from xdops.operations import Operation
@@ -25,6 +25,7 @@ def merge_(model: nn.Module) -> None:
             "a model that contains the operations to merge",
             "op.merged(), or nn.Sequential(op)",
         )
+    check_module(model)
     merge_operations(model, [op for op in model.modules() if isinstance(op, Operation)])
 
 
@@ -48,6 +49,7 @@ def unmerge_(model: nn.Module) -> None:
 
 def merged_layers(model: nn.Module) -> list[tuple[nn.Module, Operation]]:
     """Every merged layer with its operation; refused if one of them no longer computes what its operation does."""
+    check_module(model)
     found = []
     for name, module in model.named_modules():
         op = kept_edge(module)

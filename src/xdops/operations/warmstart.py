@@ -33,6 +33,9 @@ from xdops.operations.source import Source
 Depth = int | tuple[int, int, int] | None
 Presence = Literal["absent", "fixed", "trained"]
 
+#: Points per dimension, and butterflies of one matrix: more is a slip of the keyboard that would take all memory.
+LONGEST, DEEPEST = 2**27, 64
+
 _CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
@@ -105,9 +108,9 @@ def _lookahead(conv: Any, taps: Sequence[Taps]) -> int:
 
 def per_dimension(value: int | Sequence[int], dims: int, what: str) -> tuple[int, ...]:
     """One positive integer per dimension."""
-    values = (value,) * dims if isinstance(value, int) else tuple(value)
-    if len(values) != dims or any(not isinstance(v, int) or v < 1 for v in values):
-        raise XDError(f"{what} {value}", f"{dims} positive integers, the spatial sizes", f"{what}=x.shape[2:]")
+    values = (value,) * dims if isinstance(value, int) else tuple(value) if isinstance(value, Sequence) else ()
+    if len(values) != dims or any(not isinstance(v, int) or not 1 <= v <= LONGEST for v in values):
+        raise XDError(f"{what} {value}", f"{dims} positive integers, the spatial sizes, at most {LONGEST:,}", f"{what}=x.shape[2:]")
     return values
 
 
@@ -135,8 +138,8 @@ def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]
     """The depth triple, refused where it cannot hold the layer."""
     least = (1, 3, 1) if needs_permutation else (1, 1, 1)
     given = least if depth is None else (depth,) * 3 if isinstance(depth, int) else tuple(depth)
-    if len(given) != 3 or any(d < 1 for d in given):
-        raise XDError(f"depth {depth}", "three positive integers, the depths of K, L and M", f"depth={least}")
+    if len(given) != 3 or any(type(d) is not int or not 1 <= d <= DEEPEST for d in given):
+        raise XDError(f"depth {depth}", f"three integers from 1 to {DEEPEST}, the depths of K, L and M", f"depth={least}")
     if given[1] < least[1]:
         raise XDError(
             f"depth {given} for a dilated convolution",

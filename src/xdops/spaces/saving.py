@@ -98,6 +98,8 @@ def load(path: str | os.PathLike[str], build: Callable[[], nn.Module] | nn.Modul
     """
     path = Path(path)
     header, tensors = read(path)
+    if not isinstance(build, nn.Module) and not callable(build):
+        raise XDError(f"a build that is a {type(build).__name__}", "what makes the backbone", "load(path, lambda: LeNet())")
     model = build if isinstance(build, nn.Module) else build()
     if not isinstance(model, nn.Module):
         raise XDError(f"a build that returns a {type(model).__name__}", "the backbone, an nn.Module", "load(path, lambda: LeNet())")

@@ -49,7 +49,7 @@ def spread(m: int, spacing: int, n: int) -> KMatrix:
 
 def none_negative(value: Sizes, dims: int, what: str) -> tuple[int, ...]:
     """One integer per dimension, zero allowed."""
-    values = (value,) * dims if isinstance(value, int) else tuple(value)
+    values = (value,) * dims if isinstance(value, int) else tuple(value) if isinstance(value, Sequence) else ()
     if len(values) != dims or any(not isinstance(v, int) or v < 0 for v in values):
         raise XDError(f"{what} {value}", f"{dims} integers, none negative", f"{what}=0")
     return values
@@ -60,7 +60,7 @@ def spatial_sizes(input_size: Sizes) -> tuple[int, ...]:
 
 
 def spatial_dims(input_size: Sizes) -> int:
-    dims = 1 if isinstance(input_size, int) else len(input_size)
+    dims = 1 if isinstance(input_size, int) else len(input_size) if isinstance(input_size, Sequence) else 0
     if not 1 <= dims <= 3:
         raise XDError(f"input_size {input_size}", "1, 2 or 3 numbers", "input_size=x.shape[2:]")
     return dims
