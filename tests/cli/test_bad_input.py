@@ -54,7 +54,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--seed": WHOLE,
         "--epochs": (*WHOLE, ("0", "epochs=0"), ("2147483647", "--however-long|epochs=")),
         "--out": ("file", ("notes", "holds other files"), ("notes/thesis.txt", "is a file"), "file/below", "data.npz", "x" * 300,
-                  "/proc/xdops", "/dev/null"),
+                  "/proc/xdops", "/dev/null", ("\udcff", "no text in UTF-8")),
         "--x-name": ("", ("ecg", "no array 'ecg'.*which has: x, y"), "x/y", "[bold]", "x\ny"),
         "--y-name": ("", "rhythm", "\udcff"),
         "--layout": ("", ("NCHW", "expected one of NL"), "XYZ", "C"),

@@ -286,7 +286,7 @@ SLIPS = {
     "a fraction deep": lambda: convert_(*small(), XDConfig(depth=(1.5, 1, 1))),
     "a fraction of a point": lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3), 8.0),
     "more points than memory": lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3), 10**12),
-    "no points": lambda: xdops.named.average_pool(None, 1, 2),
+    "no points": lambda: xdops.named.average_pool(1, 2, None),
     "no operation": lambda: xdops.nearest_named(None),
     "no neighbours": lambda: xdops.nearest_named(XDOperation.from_conv(nn.Conv1d(1, 1, 3), 8), 0),
     "no build": lambda: (xdops.save(small()[0], "net"), xdops.load("net", None)),

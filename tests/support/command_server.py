@@ -57,6 +57,7 @@ def child(request: dict, out: int, err: int) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_size"],) * 2)
         sys.argv = ["xdops", *(os.fsdecode(word.encode("utf-8", "surrogateescape")) for word in request["argv"])]
         sys.path[:] = [p for p in sys.path if p not in ("", os.getcwd())]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         code = main()
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -72,7 +73,6 @@ def run(request: dict) -> dict:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         pid = os.fork()
         if pid == 0:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             child(request, out.fileno(), err.fileno())
         started, code = time.monotonic(), None
         signals = [tuple(pair) for pair in request.get("signals", ())]
@@ -95,6 +95,7 @@ def run(request: dict) -> dict:
 def warm_up() -> None:
     """Everything that a command imports or prepares before it looks at its input is done once, here."""
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until a command begins
     for name, command in COMMANDS.items():
         command.load()
         with contextlib.redirect_stdout(io.StringIO()):

@@ -77,7 +77,12 @@ def open_workers(
 
 
 def check_path(out: Path) -> None:
-    """Refuse addresses of object stores: runs are locked and their files renamed into place, which these cannot do."""
+    """Refuse addresses of object stores: runs are locked and their files renamed into place, which these cannot do; and names that
+    are no text, which TensorBoard cannot write to."""
+    try:
+        str(out).encode()
+    except UnicodeEncodeError as error:
+        raise XDError(f"--out {out}, which is no text in UTF-8", "a name that is", "--out runs/mine") from error
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
         raise XDError(
             f"--out {out}, an address",
