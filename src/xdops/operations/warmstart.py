@@ -139,7 +139,7 @@ def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]
     least = (1, 3, 1) if needs_permutation else (1, 1, 1)
     given = least if depth is None else (depth,) * 3 if isinstance(depth, int) else tuple(depth)
     if len(given) != 3 or any(type(d) is not int or not 1 <= d <= DEEPEST for d in given):
-        raise XDError(f"depth {depth}", f"three integers from 1 to {DEEPEST}, the depths of K, L and M", f"depth={least}")
+        raise XDError(f"depth {depth}", f"three positive integers, the depths of K, L and M, at most {DEEPEST}", f"depth={least}")
     if given[1] < least[1]:
         raise XDError(
             f"depth {given} for a dilated convolution",
