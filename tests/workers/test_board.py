@@ -2,10 +2,12 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 from rich.console import Console
 
+from xdops.storage.lock import HOLDER
 from xdops.workers import Job
 from xdops.workers.board import Board
 
@@ -37,3 +39,15 @@ def test_every_epoch_is_told_once_whatever_the_runs_are_called(tmp_path: Path) -
         "CNN, seed 0: epoch 2/5",
     ]
     assert "0 running, 2 waiting, 0 of 2 done" in out.getvalue()
+
+
+def test_on_a_terminal_a_run_has_one_line_however_long_its_name_is(tmp_path: Path) -> None:
+    out = io.StringIO()
+    one, other = jobs(tmp_path, f"CNN XD, {'a long setting, ' * 10}seed 0", "CNN, seed 0")
+    (one.folder / HOLDER).touch()
+    with Board(Console(file=out, width=60, force_terminal=True), [one, other]) as board:
+        board.update([one, other])
+        shown = out.getvalue()
+    lines = [line for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "").splitlines() if line]
+    assert [line[:6] for line in lines] == ["CNN XD", "1 runn"]
+    assert lines[0].endswith("…")

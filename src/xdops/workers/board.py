@@ -45,7 +45,8 @@ class Board:
         count = len(self._jobs)
         rest = f"{len(running)} running, {len(left) - len(running)} waiting, {count - len(left)} of {count} done"
         if self._live is not None:
-            self._live.update(Group(*(Text(describe(job, last_record(job.folder))) for job in running), Text(rest)), refresh=True)
+            lines = [*(describe(job, last_record(job.folder)) for job in running), rest]
+            self._live.update(Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines)), refresh=True)
             return
         for job in self._jobs:
             record = last_record(job.folder)
