@@ -9,7 +9,7 @@ from torch import nn
 
 from xdops.cli.main import main
 from xdops.report.plan import plan_section, write_plan
-from xdops.reproduce.plan import EXAMPLES, Planned, measure, plan_row
+from xdops.reproduce.plan import FEW, MORE, Planned, measure, plan_row
 from xdops.reproduce.table import Prepared, SearchRow, Sketch
 
 
@@ -32,13 +32,13 @@ def test_runs_steps_and_operations_are_counted_from_the_settings() -> None:
 def test_xd_operations_count_what_their_plan_says() -> None:
     network = make_network()
     prepared = Prepared(make_problem(), network, SETTINGS, {})
-    measured = measure(prepared)
-    for count in (EXAMPLES, EXAMPLES + 1):
+    _, flops = measure(prepared)
+    for count in (FEW, MORE):
         linear = 3 * 2 * 48 * 3 * count
         planned = network[0].plan_for(torch.zeros(count, 1, 12)).flops
         planned += network[3].plan_for(torch.zeros(count, 4, 12, requires_grad=True)).flops
-        assert measured.once + count * measured.per_example == pytest.approx(linear + planned)
-    assert measured.once > 0  # matrices are made once for all examples
+        assert flops.of(1, count) == pytest.approx(linear + planned)
+    assert flops.once > 0  # matrices are made once for all examples
 
 
 def test_a_table_is_planned_without_its_data(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -12,7 +12,8 @@ from xdops.cli.search import MaybePath, MaybeText
 from xdops.errors import XDError
 from xdops.report.plan import in_all, plan_table, write_plan
 from xdops.reproduce.plan import plan_rows
-from xdops.reproduce.tables import TABLES, Context, Scale, find_table
+from xdops.reproduce.tables import Context, Scale, find_table
+from xdops.reproduce.tables.paper import tables_of_the_paper
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Plan:
 
     examples:
       xdops plan burgers --scale paper
-      xdops plan --scale paper --tflops 20           all tables, and their sum
+      xdops plan --scale paper --tflops 20           all tables of the paper, and their sum
     """
 
     table: Annotated[MaybeText, tyro.conf.Positional, tyro.conf.arg(metavar="TABLE")] = None
-    """Which one; xdops reproduce --list names them. Default: all."""
+    """Which one; xdops reproduce --list names them. Default: all of the paper."""
     scale: Scale = "paper"
     """laptop or paper."""
     tflops: float = 10.0
@@ -43,7 +44,7 @@ class Plan:
             raise XDError(f"--tflops {self.tflops}", "a positive number", "--tflops 10")
         check_json(self.json, "xdops plan")
         console, found = terminal.console(), {}
-        for name in TABLES if self.table is None else [self.table]:
+        for name in tables_of_the_paper() if self.table is None else [self.table]:
             table = find_table(name)
             planned = list(plan_rows(table.rows(Context(self.scale, self.data_dir)))) if not table.runs else []
             if not planned:

@@ -1,7 +1,6 @@
 """What a table would take before it is run: runs, epochs, steps, operations, and hours from a few measured steps."""
 
 import dataclasses
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,9 @@ from xdops.search.distributed import make_fabric
 from xdops.search.loop import Loop
 from xdops.search.seeds import reproducible
 
-#: Steps of so few examples are measured, after a first one, which moves the operations off the convolutions that they start as.
-#: What one example more adds to the operations tells those of a whole batch: matrices are made once for all of its examples. The
-#: time of a batch is taken to grow with its operations.
-EXAMPLES, MEASURED = 2, 2
+#: Steps of so many examples are measured, after a first one, which moves the operations off the convolutions that they start as.
+#: What more examples add tells what a whole batch takes: matrices are made once for all of its examples.
+FEW, MORE, MEASURED = 2, 8, 2
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,9 @@ def plan_row(row: SearchRow, runs: int) -> Planned:
         return Planned(row.label, runs, int(row.settings.get("search", {}).get("epochs", 0)), missing=str(error))
     settings = sketch.prepared.settings
     steps = runs * settings.epochs * step_count(sketch.examples, settings)
-    measured = measure(sketch.prepared)
-    examples = runs * settings.epochs * sketch.examples
-    flops = steps * settings.accumulate * measured.once + examples * measured.per_example
-    return Planned(row.label, runs, settings.epochs, steps, flops, measured.seconds * flops / measured.flops / 3600)
+    seconds, flops = measure(sketch.prepared)
+    batches, examples = steps * settings.accumulate, runs * settings.epochs * sketch.examples
+    return Planned(row.label, runs, settings.epochs, steps, flops.of(batches, examples), seconds.of(batches, examples) / 3600)
 
 
 def whole(prepared: Prepared) -> Sketch:
@@ -75,33 +72,42 @@ def whole(prepared: Prepared) -> Sketch:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A step of EXAMPLES examples. once: operations of a step that do not grow with the batch."""
+class Cost:
+    """What a batch takes once, and for each of its examples."""
 
-    seconds: float
     once: float
-    per_example: float
+    each: float
 
-    @property
-    def flops(self) -> float:
-        return self.once + EXAMPLES * self.per_example
+    @classmethod
+    def between(cls, few: float, more: float) -> "Cost":
+        """From what FEW and MORE examples take."""
+        each = min(few / FEW, max(0.0, (more - few) / (MORE - FEW)))
+        return cls(few - FEW * each, each)
+
+    def of(self, batches: int, examples: int) -> float:
+        return batches * self.once + examples * self.each
 
 
-def measure(prepared: Prepared) -> Measured:
-    """Steps with the architecture learning."""
+def measure(prepared: Prepared) -> tuple[Cost, Cost]:
+    """Seconds and operations of a step, with the architecture learning."""
     settings = dataclasses.replace(prepared.settings, processes=1, warmup=0, cooldown=0)
     with reproducible():
         loop = Loop(make_fabric(settings), prepared.network, prepared.problem, settings)
         loop.begin_epoch()
-        step, longer = (Step((torch.arange(count),)) for count in (EXAMPLES, EXAMPLES + 1))
-        seconds = []
-        for _ in range(MEASURED + 1):
-            started = time.perf_counter()
-            loop.step(step, stop=False)
-            seconds.append(time.perf_counter() - started)
-        flops = count_flops(loop, step)
-        per_example = min(flops / EXAMPLES, max(0.0, count_flops(loop, longer) - flops))
-        return Measured(statistics.median(seconds[1:]), flops - EXAMPLES * per_example, per_example)
+        there = len(prepared.problem.train)
+        steps = [Step((torch.arange(count) % there,)) for count in (FEW, MORE)]
+        loop.step(steps[0], stop=False)
+        return Cost.between(*(seconds_of(loop, step) for step in steps)), Cost.between(*(count_flops(loop, step) for step in steps))
+
+
+def seconds_of(loop: Loop, step: Step) -> float:
+    """The least of some, since whatever else the machine does only adds."""
+    seconds = []
+    for _ in range(MEASURED):
+        started = time.perf_counter()
+        loop.step(step, stop=False)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
 
 
 def count_flops(loop: Loop, step: Step) -> float:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from xdops.data.cifar import OFFICIAL, Release
+import torch
+
+from xdops.data.cifar import CLASSES, OFFICIAL, SHAPE, Release
 from xdops.reproduce.cifar import (
     AUXILIARY,
     ENTROPY,
@@ -26,8 +28,11 @@ from xdops.reproduce.cifar import (
     permutation_of,
 )
 from xdops.reproduce.cifar.problem import Images
-from xdops.reproduce.table import Context, LineFigure, Prepared, Row, SearchRow, Table, chosen_among, quoted, with_the_rest
+from xdops.reproduce.table import Context, LineFigure, Prepared, Row, SearchRow, Sketch, Table, chosen_among, quoted, with_the_rest
 from xdops.search import Split
+
+#: Training images of the archives.
+OFFICIAL_IMAGES = 50_000
 
 #: The paper's own figures, normal and permuted: Table 1, and Table 6 for what it adds.
 PAPER = {
@@ -86,6 +91,14 @@ def prepare(preset: Preset, method: str, images: str, load: Callable[[], Images]
     return Prepared(problem, network, preset.search(method, images), describe)
 
 
+def sketch(preset: Preset, method: str, images: str) -> Sketch:
+    """On random images, as many as the archives have."""
+    x, y = torch.randn(10 * CLASSES, *SHAPE), torch.arange(10 * CLASSES) % CLASSES
+    noise = Images(Split(x, y), Split(x, y), "noise")
+    prepared = prepare(dataclasses.replace(preset, held_out=0), method, images, lambda: noise, seed=0)
+    return Sketch(prepared, (preset.train or OFFICIAL_IMAGES) - preset.held_out)
+
+
 def architecture(preset: Preset, method: str, images: str) -> Architecture:
     return preset.architecture.get((method, images), Architecture(1e-3))
 
@@ -103,6 +116,7 @@ def row(preset: Preset, method: str, images: str, load: Callable[[], Images]) ->
                 hours=HOURS.get((own.backbone, method)),
                 prepare=partial(prepare, own, method, images, load),
                 report="last",
+                sketch=partial(sketch, own, method, images),
             )
             for name, own in preset.candidates(method, images).items()
         }

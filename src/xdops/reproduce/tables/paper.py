@@ -35,3 +35,8 @@ PAPER = (
     Exhibit("Table 12", "architecture optimizer on sequences", ("sequences",), "settings"),
     Exhibit("Table 13", "sequences: permuted MNIST, JSB Chorales, Nottingham, Penn Treebank", ("sequences",)),
 )
+
+
+def tables_of_the_paper() -> list[str]:
+    """Names of the tables that reproduce its results, in its order."""
+    return list(dict.fromkeys(table for exhibit in PAPER if exhibit.kind == "results" for table in exhibit.tables))
