@@ -7,6 +7,7 @@ import numpy as np
 
 from xdops.cli.main import main
 from xdops.data.digits import digit_images
+from xdops.experiments.recipes import DIGITS
 
 
 def test_rows_and_columns_of_all_digits_are_in_one_other_order() -> None:
@@ -31,8 +32,8 @@ def test_without_data_the_permuted_digits_are_searched_with_the_backbones_own_st
     settings = json.loads(Path("runs/permuted-digits/settings.json").read_text())
     run = json.loads(Path("runs/permuted-digits/runs/backbone-seed0/run.json").read_text())
     assert settings["task"] == "digits with permuted rows and columns"
-    assert run["settings"]["weights"]["lr"] == 0.1
-    assert settings["identity"]["search"]["weights"]["lr"] == 0.03
+    assert run["settings"]["weights"]["lr"] == DIGITS.own["backbone"]["lr"] != DIGITS.lr
+    assert settings["identity"]["search"]["weights"]["lr"] == DIGITS.lr
 
 
 def test_a_given_step_size_is_the_backbones_too_unless_it_has_its_own(tmp_path: Path, monkeypatch) -> None:

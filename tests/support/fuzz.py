@@ -92,7 +92,14 @@ def documents(home: Path) -> None:
     timing = {"seconds": 0.01, "ratio": 1.5, "low": 1.4, "high": 1.6}
     forms = ("conv", "auto", "no kernels", "full", "full, no kernels", "depth 3", "frozen", "xd half", "xd full", "fno")
     timings = dict.fromkeys(forms, timing)
-    layer = {"plan": "auto", "training": timings, "inference": {"merged": timing}, "size": [64], "kernels_gain": 1.2}
+    layer = {
+        "plan_by_measured_rates": "grouped",
+        "plan": "auto",
+        "training": timings,
+        "inference": {"merged": timing},
+        "size": [64],
+        "kernels_gain": 1.2,
+    }
     layer |= {"depth3_over_depth1": 1.3, "auto_over_best": 1.0, "memory_ratio": 1.1}
     point = {"plan": "auto", "kernel": 17, "batch": 20, "channels": 64, "training": timings}
     measured = {
