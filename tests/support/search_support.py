@@ -1,6 +1,7 @@
 """A tiny network to search over, and the same search as a program of its own: python search_support.py OUT [resume] [summed].
 
-The program says at which step it is; at step SEARCH_HOLD ("EPOCH STEP") it waits for SEARCH_SIGNALS signals (1 if not given).
+The program says at which step it is; at step SEARCH_HOLD ("EPOCH STEP") it waits for SEARCH_SIGNALS signals (1 if not given). The
+process of rank SEARCH_LATE does not look for a checkpoint before there is one.
 """
 
 import dataclasses
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from xdops.convert import XDConfig, convert_
-from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Silent, Split, search, signals
-from xdops.search.checkpoint import newest
+from xdops.search import Metric, OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Silent, Split, run, search, signals
+from xdops.search.checkpoint import Checkpoint, newest
 
 #: Momentum, Adam, a schedule and a warm-up that ends within the run.
 SETTINGS = SearchSettings(
@@ -150,10 +151,19 @@ SUMMED = (
 )
 
 
+def look_late(folder: Path, run: str | None = None) -> Checkpoint | None:
+    """As `newest`, once there is something to see."""
+    while not any(folder.glob("last-*.json")):
+        os.sched_yield()
+    return newest(folder, run)
+
+
 def main() -> None:
     settings, problem = SUMMED if "summed" in sys.argv else (SETTINGS, make_problem())
     if "SEARCH_SIGNALS" in os.environ:
         signals._SAME_WISH = 0.0  # as many wishes as signals, however quickly they follow
+    if os.environ.get("SEARCH_LATE") == os.environ.get("RANK", ""):
+        run.newest = look_late
     network = make_network(dropout=0.0 if "summed" in sys.argv else 0.2, normed="normed" in sys.argv)
     settings = dataclasses.replace(settings, sync_batchnorm="normed" in sys.argv)
     search(network, problem, settings, Path(sys.argv[1]), resume="resume" in sys.argv, progress=Held())

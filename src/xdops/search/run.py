@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lightning_fabric import Fabric
 from torch import nn
@@ -16,6 +16,7 @@ from xdops.engine.machine import rates_restored
 from xdops.errors import XDError
 from xdops.search.batches import step_count
 from xdops.search.checkpoint import (
+    Checkpoint,
     best_name,
     load_checkpoint,
     load_weights,
@@ -176,15 +177,26 @@ class _Run:
     def open(self, resume: bool) -> None:
         """Take the folder, and continue from its newest checkpoint if there is one."""
         self._first(lambda: self._take(resume))
-        checkpoint = newest(self.folder, self.digest)
-        if checkpoint is None:
-            self.save()  # so that there is a last good state from the first step on
+        # The first process looks for all: a slower one would find what the first has written meanwhile, and take the other way.
+        if self._first(lambda: newest(self.folder, self.digest) is not None):
+            self.loop.restore(self._seen_by_all())
         else:
-            self.loop.restore(checkpoint)
+            self.save()  # so that there is a last good state from the first step on
         self._first(self._open_records)
         settings, position = self.loop.settings, self.loop.position
         steps = step_count(len(self.loop.problem.train), settings)
         self.progress.start(settings.epochs, steps, self.loop.problem.metric.name, position.epoch)
+
+    def _seen_by_all(self) -> Checkpoint:
+        """The checkpoint that the first process has found, on every process."""
+        checkpoint = newest(self.folder, self.digest)
+        if checkpoint is None:
+            raise XDError(
+                f"{self.out}, in which this machine sees no checkpoint while that of the first process does",
+                "a folder that all machines see",
+                "--out on storage that they share",
+            )
+        return checkpoint
 
     def _take(self, resume: bool) -> None:
         if under_torchrun():
@@ -275,14 +287,15 @@ class _Run:
                 self.records.close()
             self.progress.finish()
 
-    def _first(self, action: Callable[[], None]) -> None:
-        """Do it on the first process; if it fails there, every process raises the same error and none waits for another."""
-        error: XDError | None = None
+    def _first(self, action: Callable[[], T]) -> T:
+        """Do it on the first process, whose result all return; if it fails there, all raise the same error and none waits."""
+        outcome: tuple[XDError | None, T | None] = None, None
         if self.loop.fabric.is_global_zero:
             try:
-                action()
+                outcome = None, action()
             except XDError as problem:
-                error = problem
-        error = self.loop.fabric.broadcast(error)
+                outcome = problem, None
+        error, result = self.loop.fabric.broadcast(outcome)
         if error is not None:
             raise error
+        return cast(T, result)
