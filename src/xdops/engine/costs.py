@@ -95,7 +95,11 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
         made, used = (4, 3) if work.train else (1, 1)
         per_pair = 8.0 * work.points * (made * taps + used * work.batch)
         padded = (work.c_in + -work.c_in % 8) * (work.c_out + -work.c_out % 8)
-        return per_pair * work.c_in * work.c_out, rates.compiled(per_pair * padded) + 20 * times * rates.call
+        # Channels that fill no vectors are copied: inputs in and their gradients out, outputs out and their gradients in.
+        inputs, outputs = (3, 2) if work.train else (1, 1)
+        copied = inputs * (work.c_in if work.c_in % 8 else 0) + outputs * (work.c_out if work.c_out % 8 else 0)
+        seconds = rates.compiled(per_pair * padded, 2.0 * work.points * work.batch * copied)
+        return per_pair * work.c_in * work.c_out, seconds + 20 * times * rates.call
     products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * work.c_out * work.c_in * taps
     mixed = 2.0 * work.points * work.batch * work.c_out * taps
     calls = (8 + 4 * taps) * times * (1 + mixed // CHUNK)

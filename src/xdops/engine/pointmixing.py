@@ -52,14 +52,14 @@ class PointFilters:
         return (self.n, self.rest, self.k, batch, self.c_in, self.c_out, *self.V.shape[-2:])
 
     def _work(self, x_hat: Tensor) -> Any:
-        """A row per thread: filters, their gradient, channels of all examples, and of one."""
+        """A row per thread: filters, their gradient, and channels of all examples, twice as they come and once as they leave."""
         rows, columns = self.V.shape[-2:]
-        numbers = 4 * rows * columns + 2 * x_hat.shape[3] * (rows + columns) + 2 * max(rows, columns)
+        numbers = 4 * rows * columns + 2 * x_hat.shape[3] * (rows + columns + max(rows, columns))
         return self.space.empty((torch.get_num_threads(), numbers), x_hat).numpy()
 
 
 class PointGradients:
-    """Collects the gradients of everything that makes the filters, from one batch."""
+    """Collects the gradients of everything that makes the filters, from one part of the batch after the other."""
 
     b = C = None
 
@@ -72,7 +72,9 @@ class PointGradients:
 
     def collect(self, g_hat: Tensor, x_hat: Tensor, grad_x_hat: Tensor) -> None:
         """From the gradient g_hat of the mixed channels; that of x_hat into grad_x_hat."""
-        self.V, self.L_2 = self.filters.mix_backward(g_hat, x_hat, grad_x_hat)
+        V, L_2 = self.filters.mix_backward(g_hat, x_hat, grad_x_hat)
+        self.V = V if self.V is None else self.V.add_(V)
+        self.L_2 = L_2 if self.L_2 is None else self.L_2 + L_2
 
     def finish(self) -> None:
         """From the gradient of V to those of w and L_1."""

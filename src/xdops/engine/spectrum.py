@@ -204,9 +204,13 @@ def _wanted(row: Row) -> bool:
 
 
 def _batch_parts(batch: int, filters: AnyFilters) -> list[slice]:
-    """The batch in parts whose transforms stay in the cache, or whole where every part would have to make the filters anew."""
+    """The batch in parts whose transforms stay in the cache, or whole where every part would have to make the filters anew.
+
+    Kernels make them anew, which is little for as many examples as there are taps, a few times over.
+    """
     numbers = 2 * filters.n * filters.rest * max(filters.c_in, filters.c_out)  # for one example
-    parts = 1 if filters.whole is None else -(-batch // max(1, PART // numbers))
+    least = 1 if filters.whole is not None else 4 * filters.k if isinstance(filters, PointFilters) else batch
+    parts = -(-batch // max(least, PART // numbers))
     step = -(-batch // parts)
     return [slice(s, min(batch, s + step)) for s in range(0, batch, step)]
 

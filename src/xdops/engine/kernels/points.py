@@ -56,17 +56,32 @@ class _Loops(Emitter):
         real, imaginary = self.fma(a[0], b[0], onto[0]), self.fma(a[0], b[1], onto[1])
         return [self.fma(a[1], b[1], real), self.fnma(a[1], b[0], imaginary)]
 
-    def product_over(self, count: Any, factors: Callable[[Any], tuple[Pair, Pair]], conjugate: bool = False) -> Pair:
-        """The sum of a b, or of conj(a) b. Its four products are summed by themselves: no sum waits for another."""
+    def products_over(
+        self, count: Any, several: int, factors: Callable[[Any], tuple[list[Pair], Pair]], conjugate: bool = False
+    ) -> list[Pair]:
+        """The sums of a b, or of conj(a) b, for several a. Four products each are summed by themselves: none waits for another."""
 
         def more(i: Any, totals: list[Any]) -> list[Any]:
-            a, b = factors(i)
-            pairs = ((a[0], b[0]), (a[0], b[1]), (a[1], b[1]), (a[1], b[0]))
+            found, b = factors(i)
+            pairs = [pair for a in found for pair in ((a[0], b[0]), (a[0], b[1]), (a[1], b[1]), (a[1], b[0]))]
             return [self.fma(u, v, total) for (u, v), total in zip(pairs, totals, strict=True)]
 
-        rr, ri, ii, ir = self.sums_over(count, 4, more)
+        totals = self.sums_over(count, 4 * several, more)
+        return [self._joined(totals[4 * e : 4 * e + 4], conjugate) for e in range(several)]
+
+    def _joined(self, totals: list[Any], conjugate: bool) -> Pair:
+        rr, ri, ii, ir = totals
         subtracted = self.negative(ir if conjugate else ii)
         return [self.add(rr, ii), self.add(ri, subtracted)] if conjugate else [self.add(rr, subtracted), self.add(ri, ir)]
+
+    def product_over(self, count: Any, factors: Callable[[Any], tuple[Pair, Pair]], conjugate: bool = False) -> Pair:
+        """The sum of a b, or of conj(a) b, for one a."""
+
+        def one(i: Any) -> tuple[list[Pair], Pair]:
+            a, b = factors(i)
+            return [a], b
+
+        return self.products_over(count, 1, one, conjugate)[0]
 
 
 def _code(given: tuple[Any, ...], write: Callable[..., None]) -> Any:
@@ -95,17 +110,31 @@ def weigh(typingctx, V, at, im, size, taps, L, first, W, to, w_im):
     return _code((V, at, im, size, taps, L, first, W, to, w_im), write)
 
 
-@intrinsic
-def mix_channels(typingctx, x, at, im, W, w, w_im, columns, rows, y, to, y_im):
-    """Eight outputs, y = sum_i x_i W_i."""
+def _mixer(several: int) -> Any:
+    """For so many examples at a time: filters that are loaded once serve all of them."""
 
-    def write(emit, x, at, im, W, w, w_im, columns, rows, y, to, y_im):
-        def factors(i):
-            return emit.number(x, emit.builder.add(at, i), im), emit.pair(W, emit.step(w, i, columns), w_im)
+    @intrinsic
+    def mix_channels(typingctx, x, at, step, im, W, w, w_im, columns, rows, y, to, y_step, y_im):
+        """Eight outputs, y = sum_i x_i W_i, of examples that lie `step` apart and whose outputs lie `y_step` apart."""
 
-        emit.write(y, to, y_im, emit.product_over(rows, factors))
+        def write(emit, x, at, step, im, W, w, w_im, columns, rows, y, to, y_step, y_im):
+            def factors(i):
+                found, place = [], emit.builder.add(at, i)
+                for _ in range(several):
+                    found.append(emit.number(x, place, im))
+                    place = emit.builder.add(place, step)
+                return found, emit.pair(W, emit.step(w, i, columns), w_im)
 
-    return _code((x, at, im, W, w, w_im, columns, rows, y, to, y_im), write)
+            for values in emit.products_over(rows, several, factors):
+                emit.write(y, to, y_im, values)
+                to = emit.builder.add(to, y_step)
+
+        return _code((x, at, step, im, W, w, w_im, columns, rows, y, to, y_step, y_im), write)
+
+    return mix_channels
+
+
+mix_one, mix_two = _mixer(1), _mixer(2)
 
 
 @intrinsic
@@ -131,13 +160,17 @@ def mix_channels_back(typingctx, g, at, im, W, w, w_im, columns, blocks, out, to
 
 @intrinsic
 def filter_gradient(typingctx, x, at, im, rows, g, g_at, g_im, columns, batch, G, to, G_im):
-    """Eight numbers of G = sum_b conj(x_b) g_b^T, in the row of one input."""
+    """Eight numbers of G = sum_b conj(x_b) g_b^T, in the rows of two inputs."""
 
     def write(emit, x, at, im, rows, g, g_at, g_im, columns, batch, G, to, G_im):
         def factors(b):
-            return emit.number(x, emit.step(at, b, rows), im), emit.pair(g, emit.step(g_at, b, columns), g_im)
+            place = emit.step(at, b, rows)
+            found = [emit.number(x, emit.plus(place, i), im) for i in range(2)]
+            return found, emit.pair(g, emit.step(g_at, b, columns), g_im)
 
-        emit.write(G, to, G_im, emit.product_over(batch, factors, conjugate=True))
+        for values in emit.products_over(batch, 2, factors, conjugate=True):
+            emit.write(G, to, G_im, values)
+            to = emit.builder.add(to, columns)
 
     return _code((x, at, im, rows, g, g_at, g_im, columns, batch, G, to, G_im), write)
 
@@ -208,10 +241,22 @@ def _kernels(kept_under):
                 at = (p * n_2 + q) * batch
                 filters_at(V, L, p, q, n_1, taps, size, W)
                 seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
-                for b in range(batch):
-                    for c in range(0, columns, LANES):
-                        mix_channels(seen, start + b * rows, im, W, c, size, columns, c_in, Y, c, columns)
-                    cut(Y, 0, columns, y, (at + b) * c_out, grid * c_out, c_out)
+                out, place, out_im = (y, at * c_out, grid * c_out) if c_out == columns else (Y, 0, batch * columns)
+                for c in range(0, columns, LANES):
+                    for b in range(0, batch - 1, 2):
+                        mix_two(
+                            seen, start + b * rows, rows, im, W, c, size, columns, c_in,
+                            out, place + b * columns + c, columns, out_im,
+                        )  # fmt: skip
+                    if batch % 2:
+                        b = batch - 1
+                        mix_one(
+                            seen, start + b * rows, rows, im, W, c, size, columns, c_in,
+                            out, place + b * columns + c, columns, out_im,
+                        )  # fmt: skip
+                if c_out != columns:
+                    for b in range(batch):
+                        cut(Y, b * columns, batch * columns, y, (at + b) * c_out, grid * c_out, c_out)
 
     @kernel
     def backward(V, L, x, g, out, grad_V, grad_L, sizes, first, last, work):
@@ -231,13 +276,16 @@ def _kernels(kept_under):
                 filters_at(V, L, p, q, n_1, taps, size, W)
                 seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
                 slope, slope_start, slope_im = padded(g, at * c_out, grid * c_out, batch, c_out, S, columns)
+                to, place, to_im = (out, at * c_in, grid * c_in) if c_in == rows else (Y, 0, batch * rows)
                 for b in range(batch):
                     for i in range(0, rows, LANES):
                         mix_channels_back(
-                            slope, slope_start + b * columns, slope_im, W, i * columns, size, columns, columns // LANES, Y, i, rows
+                            slope, slope_start + b * columns, slope_im, W, i * columns, size, columns, columns // LANES,
+                            to, place + b * rows + i, to_im,
                         )  # fmt: skip
-                    cut(Y, 0, rows, out, (at + b) * c_in, grid * c_in, c_in)
-                for i in range(c_in):
+                    if c_in != rows:
+                        cut(Y, b * rows, batch * rows, out, (at + b) * c_in, grid * c_in, c_in)
+                for i in range(0, c_in, 2):
                     for c in range(0, columns, LANES):
                         filter_gradient(
                             seen, start + i, im, rows, slope, slope_start + c, slope_im, columns, batch, G, i * columns + c, size
