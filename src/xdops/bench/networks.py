@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from xdops.backbones import DistanceResNet, LeNet, Request, ResNet20, WideResNet, operator_cnn, operator_fno
 from xdops.backbones.tcn import TCN
+from xdops.bench.memory import peak_of_training
 from xdops.bench.run import Step
 from xdops.convert import XDConfig, convert_
-from xdops.measuring.memory import load_libraries, peak_from_here
 from xdops.measuring.timing import interleaved
 
 KINDS = ("conv", "xd full", "xd half", "fno")
@@ -117,14 +117,9 @@ def peak_memory(network: Network, kind: str) -> int | None:
 
 def main(name: str, kind: str, batch: str) -> None:
     network = dataclasses.replace(next(one for one in NETWORKS if one.name == name), batch=int(batch))
-    load_libraries()
     module, x = network.make(kind), network.input()
     assert module is not None
-    peak = peak_from_here()
-    step = training_step(module.train(), x)
-    for _ in range(3):
-        step()
-    print(peak())
+    print(peak_of_training(training_step(module.train(), x), module.zero_grad))
 
 
 if __name__ == "__main__":

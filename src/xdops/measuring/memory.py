@@ -1,5 +1,7 @@
 """The peak memory of this process, as the kernel counts it: results, gradients, the libraries' own buffers."""
 
+import ctypes
+import gc
 from collections.abc import Callable
 
 import torch
@@ -23,7 +25,10 @@ def load_libraries() -> None:
 
 
 def peak_from_here() -> Callable[[], int]:
-    """A function that tells by how much this process has grown since, at its largest."""
+    """A function that tells by how much this process has grown since, at its largest. What is free now is given back before."""
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
     with open("/proc/self/clear_refs", "w") as refs:
         refs.write("5")  # the peak counts from here
     before = _status("VmRSS")
