@@ -75,6 +75,23 @@ def test_a_merged_network_comes_back_merged_and_can_be_unmerged(name, tmp_path):
     torch.testing.assert_close(run(twin, example), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_a_shift_invariant_network_comes_back_frozen_and_merged_as_it_was(tmp_path):
+    model, example = network("plain 1d")
+    convert_(model, example, XDConfig(shift_invariant=True, span=6, pools=False))
+    train_step(model, example)
+    for _, edge in edges(model.eval()):
+        edge.freeze("K", "M")
+    save(model, tmp_path / "net")
+    assert {frozenset(edge.trained) for _, edge in edges(load(tmp_path / "net", build("plain 1d")))} == {frozenset("L")}
+    merge_(model)
+    save(model, tmp_path / "merged")
+    twin = load(tmp_path / "merged", build("plain 1d"))
+    assert [type(m) for m in twin.modules()] == [type(m) for m in model.modules()]
+    assert torch.equal(run(twin, example), run(model, example))
+    unmerge_(twin)
+    assert {frozenset(edge.trained) for _, edge in edges(twin)} == {frozenset("L")}
+
+
 def test_a_merged_network_that_was_changed_is_refused(tmp_path):
     model, _ = trained("plain 1d")
     merge_(model)

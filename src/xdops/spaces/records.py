@@ -17,7 +17,7 @@ from xdops.convert.merge import merge_operations, merged_layers
 from xdops.convert.replace import swap
 from xdops.convert.xd import restore as restore_xd
 from xdops.errors import XDError
-from xdops.operations import XDOperation
+from xdops.operations import Operation
 from xdops.spaces.darts import restore as restore_darts
 
 Restore = Callable[[nn.Module, Recipe, Mapping[str, Any], torch.device], tuple[nn.Module, Origin]]
@@ -59,7 +59,7 @@ def record(name: str, edge: nn.Module, origin: Origin) -> dict[str, Any]:
         "dtype": str(recipe.dtype).removeprefix("torch."),
         "facts": dict(recipe.facts),
         "settings": origin.settings,
-        "trained": sorted(edge.trained) if isinstance(edge, XDOperation) else None,
+        "trained": sorted(edge.trained) if isinstance(edge, Operation) else None,
     }
 
 
@@ -105,7 +105,7 @@ def repeat_(model: nn.Module, done: Mapping[str, Any], shapes: Mapping[str, tupl
         if stride_of(layer) != entry.get("stride", stride_of(layer)):  # which no shape of a tensor tells
             here = f"the backbone that was saved: here it is {stride_of(layer)}"
             raise XDError(f"{name}: stride {entry['stride']} in the file", here, "its own build")
-        if isinstance(edge, XDOperation):
+        if isinstance(edge, Operation) and entry["trained"] is not None:
             edge.freeze()
             if entry["trained"]:
                 edge.unfreeze(*entry["trained"])
@@ -116,7 +116,7 @@ def repeat_(model: nn.Module, done: Mapping[str, Any], shapes: Mapping[str, tupl
 def merge_again_(model: nn.Module, done: Mapping[str, Any]) -> None:
     """Merge what was merged."""
     modules = dict(model.named_modules())
-    merge_operations(model, [op for name in done["merged"] if isinstance(op := modules[name], XDOperation)])
+    merge_operations(model, [op for name in done["merged"] if isinstance(op := modules[name], Operation)])
 
 
 def fresh_layer(model: nn.Module, name: str) -> nn.Module:
