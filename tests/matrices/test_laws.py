@@ -158,3 +158,23 @@ def test_gaussian_factors_keep_the_norm_on_average():
     x = torch.randn(64, dtype=torch.float64)
     ratios = [random_gaussian(64, 1, dtype=torch.float64).apply(x).norm() ** 2 / x.norm() ** 2 for _ in range(200)]
     assert torch.stack(ratios).mean() == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_product_that_was_asked_for_first_in_inference_mode_is_differentiated_later():
+    matrix = random_unitary(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = torch.randn(3, 5, dtype=torch.float64)
+    with torch.inference_mode():
+        matrix.apply(x, rows=[1, 4], plan="staged")
+    x.requires_grad_()
+    y = matrix.apply(x, rows=[1, 4], plan="staged")
+    y.abs().square().sum().backward()
+    assert float(x.grad.norm()) > 0
+
+
+@pytest.mark.parametrize("plan", ["dense", "grouped", "staged"])
+def test_values_may_begin_at_an_odd_place_of_a_longer_vector(plan):
+    own = butterfly((2, 3, 2), False, torch.float32)
+    vector = torch.cat((torch.zeros(1), own.values.flatten()))
+    moved = Butterfly(vector[1:].view(-1, 2), own.radices, own.increasing)
+    x = torch.randn(3, 12)
+    torch.testing.assert_close(moved.apply(x, plan=plan), own.apply(x, plan=plan))

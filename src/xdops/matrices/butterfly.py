@@ -154,49 +154,53 @@ def balanced_cut(radices: Sequence[int]) -> int:
     return best[1]
 
 
-def _apply_factor(factor: Tensor, x: Tensor, groups: Tensor | None) -> Tensor:
+def _apply_factor(factor: Tensor, x: Tensor, groups: Sequence[int] | None) -> Tensor:
     """y[b,i,o] = sum_l T[b,o,i,l] x[b,l,o], at all (block, offset) or only at the given ones, zero elsewhere."""
     blocks, stride, r, _ = factor.shape
     shaped = x.unflatten(-1, (blocks, r, stride)).transpose(-1, -2)  # (..., b, o, l)
     if groups is None:
         y = torch.einsum("boil,...bol->...boi", factor, shaped)
     else:
-        part = torch.einsum("gil,...gl->...gi", factor.flatten(0, 1)[groups], shaped.flatten(-3, -2)[..., groups, :])
-        y = part.new_zeros(*x.shape[:-1], blocks * stride, r).index_copy(-2, groups, part)
+        index = torch.tensor(groups, dtype=torch.long, device=x.device)
+        part = torch.einsum("gil,...gl->...gi", factor.flatten(0, 1)[index], shaped.flatten(-3, -2)[..., index, :])
+        y = part.new_zeros(*x.shape[:-1], blocks * stride, r).index_copy(-2, index, part)
         y = y.unflatten(-2, (blocks, stride))
     return y.transpose(-1, -2).flatten(-3)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def active_groups(
     radices: tuple[int, ...], increasing: bool, columns: int, rows: tuple[int, ...] | None
-) -> tuple[Tensor | None, ...]:
-    """Per factor, the (block, offset) groups that both the first `columns` inputs and the wanted rows can reach; None is all."""
+) -> tuple[tuple[int, ...] | None, ...]:
+    """Per factor, the (block, offset) groups that both the first `columns` inputs and the wanted rows can reach; None is all.
+
+    As numbers, not tensors: what is kept must not depend on where it was asked for, in inference mode, say.
+    """
     n, count = 1, len(radices)
     for r in radices:
         n *= r
     if columns == n and rows is None:
         return (None,) * count
     order = range(count) if increasing else range(count - 1, -1, -1)
-    reached = torch.arange(n, device="cpu") < columns
-    needed = torch.full((n,), rows is None, device="cpu")
-    if rows is not None:
-        needed[list(rows)] = True
     strides = strides_of(radices)
 
-    def spread(mask: Tensor, j: int) -> tuple[Tensor, Tensor]:
-        """The groups of factor j that the mask touches, and all positions of those groups."""
-        shaped = mask.view(-1, radices[j], strides[j])
-        touched = shaped.any(dim=1)
-        return touched.flatten(), touched[:, None, :].expand_as(shaped).flatten()
+    def groups_of(positions: set[int], j: int) -> set[int]:
+        """The groups of factor j that hold these positions."""
+        r, s = radices[j], strides[j]
+        return {p // (r * s) * s + p % s for p in positions}
 
+    def positions_of(groups: set[int], j: int) -> set[int]:
+        """All positions of these groups."""
+        r, s = radices[j], strides[j]
+        return {(g // s * r + digit) * s + g % s for g in groups for digit in range(r)}
+
+    reached, needed = set(range(columns)), set(range(n) if rows is None else rows)
     forward, backward = {}, {}
     for j in order:
-        forward[j], reached = spread(reached, j)
+        forward[j] = groups_of(reached, j)
+        reached = positions_of(forward[j], j)
     for j in reversed(order):
-        backward[j], needed = spread(needed, j)
-    groups: list[Tensor | None] = []
-    for j in range(count):
-        both = forward[j] & backward[j]
-        groups.append(None if bool(both.all()) else both.nonzero().flatten())
-    return tuple(groups)
+        backward[j] = groups_of(needed, j)
+        needed = positions_of(backward[j], j)
+    both = [forward[j] & backward[j] for j in range(count)]
+    return tuple(None if len(groups) == n // r else tuple(sorted(groups)) for groups, r in zip(both, radices, strict=True))

@@ -12,10 +12,13 @@ _COMPLEX_OF = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
 
 def to_complex(pairs: Tensor) -> Tensor:
-    """(..., 2) real -> (...) complex: a view, but for half precisions, which have no complex twin on every device."""
+    """(..., 2) real -> (...) complex: a view, but for half precisions, which have no complex twin on every device, and for pairs
+    that do not lie as complex numbers do: a parameter may be part of a longer vector, and start at an odd place in it."""
     if pairs.dtype in (torch.bfloat16, torch.float16):
         pairs = pairs.float()
-    return torch.view_as_complex(pairs.contiguous() if pairs.stride(-1) != 1 else pairs)
+    if pairs.stride(-1) != 1 or any(step % 2 for step in (*pairs.stride()[:-1], pairs.storage_offset())):
+        pairs = pairs.clone(memory_format=torch.contiguous_format)
+    return torch.view_as_complex(pairs)
 
 
 def to_pairs(values: Tensor) -> Tensor:
