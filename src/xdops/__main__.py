@@ -1,6 +1,8 @@
 """`python -m xdops` is `xdops`."""
 
+import sys
+
 from xdops.cli.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

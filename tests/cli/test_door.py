@@ -96,6 +96,20 @@ def test_the_module_of_the_console_script_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_python_m_xdops_ends_as_xdops_does(home: Path) -> None:
+    ending = subprocess.run([sys.executable, "-m", "xdops", "opps"], capture_output=True, text=True, cwd=home, check=False)
+    assert ending.returncode == 2
+    assert ending.stderr.startswith("xdops: given command 'opps'")
+
+
+def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path, monkeypatch, capsys) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(SEARCH) == 2
+    assert "given a current folder that is gone" in capsys.readouterr().err
+
+
 def test_a_mistake_of_ours_is_one_line_that_names_a_log_with_the_traceback(monkeypatch, capsys, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
@@ -153,6 +167,15 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(home: Path, c
     ending = commands.run([*SEARCH, "--spaces", "xd"], home, file_size=8_000)
     assert_refused(ending, r"a full disk.*go on: xdops search data.npz .*--resume$")
     assert sorted(p.name for p in home.iterdir()) == ["data.npz"]
+
+
+def test_a_name_that_is_no_text_is_refused_as_a_folder_and_shown_as_far_as_it_goes(home: Path, commands: Commands) -> None:
+    os.rename(home / "data.npz", os.fsencode(home) + b"/d\xff.npz")
+    words = [w if w != "data.npz" else "d\udcff.npz" for w in SEARCH]
+    assert_refused(commands.run([w for w in words if w not in ("--out", "out")], home), "no text in UTF-8")
+    assert len(os.listdir(home)) == 1
+    assert commands.run(words, home).code == 0
+    assert "xdops search: d?.npz" in (home / "out" / "report.html").read_text()
 
 
 def test_control_characters_stay_on_the_line() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import pickle
 import tarfile
 from collections.abc import Callable, Mapping
@@ -214,6 +215,14 @@ def test_a_subset_of_other_sizes_is_refused(changes: dict[str, np.ndarray], tmp_
     write_subset(tmp_path, **changes)
     with pytest.raises(XDError, match="images of 3 x 32 x 32 bytes"):
         load_cifar10(tmp_path, SMALL)
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "cifar-10-python.tar.gz")
+    (tmp_path / "cifar-10-binary.tar.gz").mkdir()
+    (tmp_path / "cifar-10-batches-py").write_text("no folder")
+    with pytest.raises(XDError, match="no CIFAR-10 in"):
+        load_cifar10(tmp_path)
 
 
 def test_missing_data_are_answered_with_where_was_looked_and_the_official_source(tmp_path: Path) -> None:

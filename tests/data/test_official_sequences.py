@@ -95,6 +95,13 @@ def test_more_labels_than_images_are_refused(tmp_path: Path) -> None:
         load_mnist(tmp_path, digests={})
 
 
+def test_a_packed_file_that_unpacks_to_more_than_any_of_mnist_is_given_up(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("xdops.data.mnist.LARGEST", 1000)
+    (tmp_path / "d.gz").write_bytes(gzip.compress(bytes(1001)))
+    with pytest.raises(XDError, match="more than 1,000 bytes, unpacked"):
+        read_packed(tmp_path / "d.gz")
+
+
 def test_idx_files_that_are_cut_off_or_lie_about_their_size_are_refused(tmp_path: Path) -> None:
     whole = idx(np.ones((4, 5, 6)))
     cases = {

@@ -118,6 +118,20 @@ def test_a_constant_channel_is_centred_and_does_not_divide_by_zero() -> None:
     assert task.problem.train.x[:, 1].abs().max() == 0
 
 
+def test_numbers_whose_squares_vanish_are_scaled_like_others() -> None:
+    x = RNG.normal(size=(40, 2, 32))
+    x[:, 1] *= 1e-200
+    inputs = make(x, RNG.normal(size=40)).problem.train.x
+    torch.testing.assert_close(inputs.std((0, 2), correction=0), torch.ones(2), atol=1e-4, rtol=0)
+
+
+def test_targets_are_judged_by_their_training_part_where_digits_are_few() -> None:
+    y = 1e4 + RNG.normal(size=60)
+    parts = {part: (RNG.normal(size=(20, 32)), y[20 * i : 20 * i + 20]) for i, part in enumerate(("train", "val", "test"))}
+    parts["test"] = (parts["test"][0], np.full(20, 1e4) + 1e-9 * np.arange(20))  # these alone, single precision does not tell
+    assert task_from_arrays(parts, "test", DataSettings()).kind == "regression"
+
+
 def test_the_regression_metric_is_in_the_units_of_the_data() -> None:
     task = make(RNG.normal(size=(40, 16)), RNG.normal(100, 20, size=40))
     y = task.problem.test.y

@@ -1,5 +1,6 @@
 """Proteins from PDNET's files and from the small set: channels in their order, distances cleaned, bad files refused in one line."""
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,7 @@ BAD_FEATURES: dict[str, tuple[Callable[[], object], str]] = {
     "a pair map too small": (lambda: changed(ccmpred=np.zeros((3, 3))), "'ccmpred' of shape"),
     "not a number": (lambda: changed(potential=np.full((LENGTH, LENGTH), np.nan)), "'potential' that are NaN"),
     "a feature missing": (lambda: changed(entropy=None), "without feature 'entropy'"),
+    "whole numbers beyond all floats": (lambda: changed(sa=[10**400] * LENGTH), "'sa' that is not numeric"),
     "words": (lambda: changed(sa=["a"] * LENGTH), "'sa' that is not numeric"),
     "no dict": (lambda: [1, 2], "no dict"),
     "no sequence": (lambda: changed(seq=None), "no dict with a sequence"),
@@ -183,6 +185,7 @@ def test_an_id_without_files_is_refused_before_any_is_read(tmp_path: Path) -> No
         (lambda root: None, "psicov", "no PDNET data"),
         (lambda root: write_list(root, name="psicov"), "psicov", "empty"),
         (lambda root: write_list(root, "x", name="deepcov"), "psicov", r"psicov\.lst, which cannot be read"),
+        (lambda root: (write_list(root, "x", name="deepcov"), os.mkfifo(root / "psicov.lst")), "psicov", "no regular file"),
         (lambda root: write_list(root, "x", name="psicov"), "casp", "set 'casp'"),
     ],
 )

@@ -75,6 +75,11 @@ def test_labels_count_at_the_last_step(tmp_path):
         ({}, {"kind": "regression"}, "--kind regression for sequences of different lengths"),
         ({}, {"kind": "sequence-class"}, "array 'y'"),
         ({"x": np.zeros((8, 2)), "length": np.array([4, 4])}, {}, "2 sequences"),
+        ({"x": np.arange(LENGTHS.sum()) * 1e199}, {}, "values up to 6.7e+200"),
+        ({"x": np.full(LENGTHS.sum(), 3.0)}, {}, "all the same"),
+        ({"length": np.append(LENGTHS[1:], np.inf)}, {}, "one whole number per sequence"),
+        ({"length": np.int64(68)}, {}, "one whole number per sequence"),
+        ({"length_train": LENGTHS}, {}, "with both 'length' and 'length_train'"),
         ({"length": None, "y": np.zeros(68)}, {"kind": "next-step"}, "no array 'length'"),
     ],
 )
@@ -89,6 +94,20 @@ def test_the_command_says_so_in_one_line_and_exits_with_2(tmp_path, capsys):
     assert main(["search", str(path), "--out", str(tmp_path / "out")]) == 2
     assert "add up to 56" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+#: For `predict`, and a word of the complaint.
+BAD_INPUTS = (
+    ({"length": LENGTHS - 1}, "add up to 56"),
+    ({"length": LENGTHS + 0.5}, "one whole number per sequence"),
+    ({"length": np.append(LENGTHS[1:], np.inf)}, "one whole number per sequence"),
+    ({"length": np.array(["five"] * 12)}, "one whole number per sequence"),
+    ({"length": np.int64(68)}, "one whole number per sequence"),
+    ({"length": None}, "array 'length'"),
+    ({"x": np.zeros((LENGTHS.sum(), 1, 3))}, "(steps, channels)"),
+    ({"x": np.zeros((LENGTHS.sum(), 2))}, "with 2 channels"),
+    ({"x": np.full((LENGTHS.sum(), 3), 1e60)}, "too large when scaled"),
+)
 
 
 def test_a_search_over_sequences_runs_and_says_what_it_predicts(tmp_path, capsys):
@@ -118,5 +137,10 @@ def test_a_search_over_sequences_runs_and_says_what_it_predicts(tmp_path, capsys
         assert found["prediction"].shape == (LENGTHS.sum(), 3)
         assert 0 < found["prediction"].min() < found["prediction"].max() < 1
         assert found["length"].tolist() == LENGTHS.tolist()
-    short = write(tmp_path / "short.npz", length=LENGTHS - 1)
-    assert main(["predict", str(tmp_path / "out"), str(short), "-o", str(tmp_path / "p.npz")]) == 2
+    predict = ["predict", str(tmp_path / "out"), "new.npz", "-o", str(tmp_path / "p.npz")]
+    for changes, message in BAD_INPUTS:
+        predict[2] = str(write(tmp_path / "new.npz", **changes))
+        assert main(predict) == 2
+        assert message in capsys.readouterr().err
+    notes = write(tmp_path / "new.npz", x=None, my_notes=np.ones((LENGTHS.sum(), 3)))
+    assert main([*predict[:2], str(notes), *predict[3:], "--x-name", "my_notes"]) == 0

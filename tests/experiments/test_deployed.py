@@ -1,5 +1,7 @@
 """A network with its scaling inside takes arrays as the data have them, and says what `predict` says."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from xdops.backbones.request import Request
 from xdops.cli.predict import decode, decode_sequences
 from xdops.data.scaling import Scaling
 from xdops.data.task import Reading
+from xdops.errors import XDError
 from xdops.experiments.deployed import Deployed, notes_of, raw_example
 
 UNITS = Scaling((5.0, -1.0), (2.0, 0.5))
@@ -43,3 +46,15 @@ def test_sequences_are_steps_by_channels(kind: str, classes: tuple[str, ...]):
     expected = arrays["probability" if classes else "prediction"]
     said = Deployed(network, understood)(x).detach()
     np.testing.assert_allclose(said if classes else said.flatten(0, 1), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("mean", "std"), [(1.7e9, 3.0), (-1e6, 1.5), (1e50, 1e49), (1e35, 1.0), (0.0, 1e-35)])
+def test_inputs_that_single_precision_does_not_hold_are_refused(mean: float, std: float):
+    understood = dataclasses.replace(reading("dense", "NCL", UNITS), x_scaling=Scaling((0.0, mean), (1.0, std)))
+    with pytest.raises(XDError, match="which seven digits do not show"):
+        Deployed(nn.Identity(), understood)
+
+
+def test_an_input_that_never_changes_may_be_far_from_zero():
+    understood = dataclasses.replace(reading("dense", "NCL", UNITS), x_scaling=Scaling((1e6, 0.0), (1.0, 2.0)))
+    assert Deployed(nn.Identity(), understood).into(torch.full((1, 2, 6), 1e6))[0, 0].abs().max() == 0

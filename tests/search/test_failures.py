@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.search import Diverged, OptimizerSettings, Silent, load_checkpoint, load_weights, save_checkpoint, search
-from xdops.search.checkpoint import newest
+from xdops.search.checkpoint import newest, save_generation
 from xdops.storage import files as search_files
 
 
@@ -182,3 +183,11 @@ def test_a_double_network_needs_double_precision(tmp_path: Path) -> None:
     with pytest.raises(XDError, match="64-true"):
         search(make_network().double(), make_problem(), SETTINGS, tmp_path / "run", progress=Silent())
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("best", ["seven", [1], {"a": 1}, 1.5])
+def test_an_older_generation_that_is_damaged_does_not_stop_the_next_one(tmp_path: Path, best: object) -> None:
+    for name in ("last-000001.json", "last-000002.json"):
+        (tmp_path / name).write_text(json.dumps({"facts": {"best": best}}))
+    save_generation(tmp_path, {"a": torch.zeros(1)}, {"best": None})
+    assert newest(tmp_path) is not None

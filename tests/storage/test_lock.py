@@ -71,3 +71,12 @@ def test_a_file_is_held_without_a_trace(tmp_path: Path) -> None:
     with lock_file(tmp_path / "data.h5", wait=True):
         assert len(list(tmp_path.iterdir())) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_the_place_of_the_holders_name_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock.holder").symlink_to(tmp_path / "thesis.txt")
+    with lock(tmp_path / "run"):
+        pass
+    assert (tmp_path / "thesis.txt").read_text() == "mine"

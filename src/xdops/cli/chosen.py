@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from xdops.backbones.build import is_foreign
+from xdops.cli.door import one_line
 from xdops.errors import XDError
 from xdops.experiments.finished import Finished
 
@@ -34,7 +35,8 @@ class Chosen:
             return Finished.open(self.run_folder, self.backbone)
         named = Finished.named_backbone(self.run_folder)
         if is_foreign(named):
-            print(f"xdops: warning: importing {named}, which {self.run_folder} names: its author's code runs", file=sys.stderr)
+            warning = f"warning: importing {named}, which {self.run_folder} names: its author's code runs"
+            print(f"xdops: {one_line(warning)}", file=sys.stderr)
         return Finished.open(self.run_folder, named)
 
     def choose(self, finished: Finished) -> tuple[str, int]:

@@ -63,12 +63,13 @@ def dispatch(words: Sequence[str]) -> int:
 
         print(f"xdops {__version__}")
         return 0
-    from xdops.cli.words import fill
+    from xdops.cli.words import check_here, fill
     from xdops.errors import XDError
 
     name, *rest = words
     if name not in COMMANDS:
         raise XDError(f"command {name!r}", f"one of {', '.join(COMMANDS)}", "xdops --help")
+    check_here()
     return int(fill(COMMANDS[name].load(), rest, f"xdops {name}").run())
 
 

@@ -1,6 +1,7 @@
 """`xdops predict`: what a network that a search has found says about new data."""
 
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ class Predict(Chosen):
         check_finite(x, name)
         check_range(x, name, target=False)
         if finished.reading.request.ragged:
-            inputs = separate_inputs(finished.reading, x, file.read(name.replace(name.split("_")[0], LENGTH, 1)), name)
+            inputs = separate_inputs(finished.reading, x, file.read(length_name(file, name)), name)
             arrays = decode_sequences(finished.reading, finished.best(space, seed), inputs)
         else:
             arrays = decode(
@@ -85,8 +86,19 @@ def check_output(out: Path, data: Path) -> None:
         return
     if data.exists() and out.samefile(data):
         raise XDError(f"-o {out}, which is the data", "another file to write to", "-o predictions.npz")
-    if not set(zip_members(out)) <= {"label", "probability", "classes", "prediction", LENGTH}:
+    if not holds_predictions(out):
         raise XDError(f"-o {out}, which exists and holds no predictions", "a new file", "another name, or remove it")
+
+
+#: The arrays of every kind of prediction.
+WRITTEN = ({"label", "probability", "classes"}, {"prediction"}, {"prediction", LENGTH})
+
+
+def holds_predictions(path: Path) -> bool:
+    """Whether what this command writes is in the file, and nothing else."""
+    names = set(zip_members(path))
+    with zipfile.ZipFile(path) as archive:
+        return names in WRITTEN and len(archive.namelist()) == len(names)
 
 
 def input_name(file: ArrayFile, given: str | None) -> str:
@@ -98,6 +110,12 @@ def input_name(file: ArrayFile, given: str | None) -> str:
     if len(file.names) == 1:
         return file.names[0]
     raise XDError(f"no array 'x' in {file.path}, which has: {', '.join(file.names) or 'none'}", "the inputs", "--x-name NAME")
+
+
+def length_name(file: ArrayFile, name: str) -> str:
+    """What the lengths of the sequences in this array are called: length_test for x_test, length for x, and for any other."""
+    own = [LENGTH + name[at:] for at, sign in enumerate(name) if sign == "_"]
+    return next((found for found in own if found in file.names), LENGTH)
 
 
 def outputs(network: nn.Module, x: Tensor, tiles: Tiles | None) -> Tensor:

@@ -160,6 +160,7 @@ class Search:
         task, recipe = find_task(
             self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed, self.crop)
         )
+        check_path(self.folder())
         experiment = self.experiment(task, recipe)
         options = WorkerOptions(self.workers, self.ray, self.cpus_per_run, self.gpus_per_run)
         console.print(task.name, style="bold", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,14 @@ def check_words(words: Sequence[str], name: str) -> None:
     for before, word in zip([name, *words], words, strict=False):
         if not word or (word.startswith("--") and word.endswith("=")):
             raise XDError(f"nothing as the value after {word or before}", "a value", f"{name} --help")
+
+
+def check_here() -> None:
+    """Refuse to work in a folder that somebody has removed: no path would mean anything."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise XDError(f"a current folder that is gone ({error.strerror})", "one that is there", "cd somewhere else") from error
 
 
 def _plain(text: str) -> str:

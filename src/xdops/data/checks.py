@@ -8,6 +8,8 @@ from xdops.errors import XDError
 
 #: Inputs are scaled in double precision; targets are compared in single precision, where squares must not overflow or vanish.
 LARGEST_INPUT, LARGEST_TARGET, SMALLEST_TARGET = 1e100, 1e15, 1e-15
+#: What single precision may lose of the differences between targets.
+LEAST_DIGITS = 1e-3
 
 
 def check_shape(array: np.ndarray, name: str) -> None:
@@ -28,6 +30,23 @@ def check_range(array: np.ndarray, name: str, target: bool) -> None:
         raise XDError(f"{name} with values up to {largest:.3g}", f"at most {most:g}", "larger units, or a logarithm")
     if target and 0 < largest < SMALLEST_TARGET:
         raise XDError(f"{name} with values no larger than {largest:.3g}", f"at least {SMALLEST_TARGET:g}", "smaller units")
+
+
+def check_single(array: np.ndarray, name: str) -> None:
+    """Refuse targets (N, channels, ...) whose differences single precision does not see: small ones beside a large offset."""
+    if array.size == 0 or array.dtype.itemsize <= 2 or array.dtype == np.float32:
+        return
+    axes = (0, *range(2, array.ndim))
+    lost = np.abs(array - array.astype(np.float32)).max(axis=axes)
+    spread = array.max(axis=axes).astype(np.float64) - array.min(axis=axes).astype(np.float64)
+    bad = np.flatnonzero((spread > 0) & (lost > LEAST_DIGITS * spread))
+    if len(bad):
+        mean, differ = array[:, bad[0]].mean(dtype=np.float64), spread[bad[0]]
+        raise XDError(
+            f"{name} with values around {mean:.6g} that differ by {differ:.3g} at most",
+            "differences that seven digits show",
+            "subtract an offset, or smaller units",
+        )
 
 
 def check_scaled(array: np.ndarray, name: str) -> None:

@@ -72,7 +72,7 @@ def load_cifar10(data_dir: str | Path | None = None, release: Release = OFFICIAL
     for name, read in READERS.items():
         for folder in folders:
             path = folder / name
-            if path.exists():
+            if path.is_dir() if name in (PYTHON.folder, BINARY.folder) else path.is_file():
                 return CifarArrays(*read(path, release), path.relative_to(root).as_posix())
     raise XDError(
         f"no CIFAR-10 in {' or '.join(map(str, folders))}",

@@ -22,6 +22,8 @@ DIGESTS = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
+#: None of the files has as many bytes.
+LARGEST = 1 << 26
 #: The type of an idx file's entries: bytes.
 UNSIGNED_BYTE = 8
 
@@ -63,13 +65,17 @@ def _load(name: str, data_dir: str | Path | None, digests: Mapping[str, str]) ->
 def read_packed(path: Path) -> bytes:
     """The file, unpacked if its name ends in .gz."""
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise XDError(
             f"{path}, which cannot be unpacked to its end ({type(error).__name__}: {error})",
             "a whole gzip file",
             f"download it again from {SOURCE}; a cut-off download is the usual cause",
         ) from error
+    if len(data) > LARGEST:
+        raise XDError(f"{path} with more than {LARGEST:,} bytes, unpacked", "a file of MNIST", f"a copy from {SOURCE}")
+    return data
 
 
 def decode_idx(data: bytes, where: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Kind, Request
 from xdops.data.arrays import ArrayFile, open_arrays
-from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape, check_varied
+from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape, check_single, check_varied
 from xdops.data.layout import channels_second, spatial_of
 from xdops.data.notes import describe, describe_crops
 from xdops.data.ragged import LENGTH, RAGGED, is_ragged, load_ragged
@@ -82,6 +82,8 @@ def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
     parts, how_split = divide(checked, kind, settings.split, settings.split_seed)
     check_varied(parts["train"][0], f"the training part of {settings.x_name}", "input")
     if kind != "classification":
+        check_single(parts["train"][1], f"the training part of {settings.y_name}")
+        parts = {part: (inputs, targets.astype(np.float32)) for part, (inputs, targets) in parts.items()}
         check_varied(parts["train"][1], f"the training part of {settings.y_name}", "target")
     reading = make_reading(parts["train"], kind, layout, x.shape, check_classes(parts, kind, settings.y_name))
     tensors = {part: (scaled(reading, inputs), encoded(reading, targets)) for part, (inputs, targets) in parts.items()}

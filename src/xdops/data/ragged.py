@@ -10,7 +10,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Kind, Request
 from xdops.data.arrays import ArrayFile
-from xdops.data.checks import check_classes, check_finite
+from xdops.data.checks import check_classes, check_finite, check_range, check_scaled
 from xdops.data.scaling import Scaling
 from xdops.data.settings import DataSettings
 from xdops.data.split import PARTS, split_indices
@@ -33,6 +33,10 @@ def is_ragged(file: ArrayFile) -> bool:
 
 def load_ragged(file: ArrayFile, name: str, settings: DataSettings) -> Task:
     """Read, check, understand, split and scale."""
+    if LENGTH in file.names and f"{LENGTH}_train" in file.names:
+        raise XDError(
+            f"{file.path} with both {LENGTH!r} and '{LENGTH}_train'", "one array, or parts of it", "save only what is meant"
+        )
     endings = [""] if LENGTH in file.names else [f"_{part}" for part in PARTS if f"{LENGTH}_{part}" in file.names]
     labelled = settings.y_name + endings[0] in file.names
     kind = settings.kind or ("sequence-class" if labelled else "next-step")
@@ -59,15 +63,14 @@ def load_ragged(file: ArrayFile, name: str, settings: DataSettings) -> Task:
 def read_part(file: ArrayFile, ending: str, kind: Kind, settings: DataSettings) -> Part:
     """The sequences of one part, checked, and their labels if these are what is predicted."""
     x_name, y_name = settings.x_name + ending, settings.y_name + ending
-    x, length = file.read(x_name), column(file.read(LENGTH + ending))
+    x, length = file.read(x_name), file.read(LENGTH + ending)
     if x.dtype.kind not in "biuf" or x.ndim not in (1, 2):
         raise XDError(f"{x_name} of shape {x.shape} and type {x.dtype}", "numbers (steps,) or (steps, channels)", "--x-name")
-    if length.dtype.kind not in "iuf" or length.ndim != 1 or not np.array_equal(length, np.round(length)):
-        raise XDError(f"{LENGTH}{ending} of shape {length.shape} and type {length.dtype}", "one whole number per sequence", "int")
     if x.size == 0:
         raise XDError(f"{x_name} of shape {x.shape}, with nothing in it", "sequences of at least one step", "another array")
     check_finite(x, x_name)
-    lengths = [int(n) for n in length]
+    check_range(x, x_name, target=False)
+    lengths = whole_numbers(length, LENGTH + ending)
     x = x.reshape(len(x), -1)
     check_lengths(lengths, len(x), x_name)
     if kind == "next-step" and min(lengths) < 2:
@@ -83,6 +86,15 @@ def read_part(file: ArrayFile, ending: str, kind: Kind, settings: DataSettings) 
     if len(labels) != len(lengths):
         raise XDError(f"{y_name} with {len(labels)} labels for {len(lengths)} sequences", "one label per sequence", "--y-name")
     return sequences, labels
+
+
+def whole_numbers(length: np.ndarray, name: str) -> list[int]:
+    """How long each sequence is."""
+    length = column(length)
+    numbers = length.ndim == 1 and length.dtype.kind in "iuf" and bool(np.isfinite(length).all())
+    if not numbers or not np.array_equal(length, np.round(length)):
+        raise XDError(f"{name} of shape {length.shape} and type {length.dtype}", "one whole number per sequence", "int")
+    return [int(n) for n in length]
 
 
 def divide(given: dict[str, Part], settings: DataSettings) -> tuple[dict[str, Part], str]:
@@ -115,6 +127,8 @@ def divide(given: dict[str, Part], settings: DataSettings) -> tuple[dict[str, Pa
 def make_reading(parts: dict[str, Part], kind: Kind, y_name: str) -> Reading:
     """Everything that is learned about the data itself comes from the training part."""
     train = np.concatenate(parts["train"][0])
+    if kind == "next-step" and (train == train[:1]).all():
+        raise XDError(f"{len(train):,} steps that are all the same in the training part", "steps that differ", "another array")
     longest = max(len(s) for sequences, _ in parts.values() for s in sequences)
     classes: tuple[str, ...] | tuple[int, ...] = ()
     if kind == "sequence-class":
@@ -129,7 +143,7 @@ def make_reading(parts: dict[str, Part], kind: Kind, y_name: str) -> Reading:
 def sequences_of(reading: Reading, part: Part) -> Sequences:
     """Inputs and targets of every step. A label stands at every step, and counts at the last."""
     sequences, labels = part
-    scaled = [torch.from_numpy(np.ascontiguousarray(reading.x_scaling.apply(s))) for s in sequences]
+    scaled = [scale(reading, s, "x") for s in sequences]
     if labels is None:
         lengths = tuple(len(s) - 1 for s in scaled)
         return Sequences(torch.cat([s[:-1] for s in scaled]), torch.cat([s[1:] for s in scaled]), lengths)
@@ -138,6 +152,13 @@ def sequences_of(reading: Reading, part: Part) -> Sequences:
     counted = torch.zeros(sum(lengths), dtype=torch.bool)
     counted[torch.tensor(lengths).cumsum(0) - 1] = True
     return Sequences(torch.cat(scaled), numbers.repeat_interleave(torch.tensor(lengths)), lengths, counted)
+
+
+def scale(reading: Reading, x: np.ndarray, name: str) -> Tensor:
+    """Steps (T, channels) as a network takes them."""
+    values = reading.x_scaling.apply(x)
+    check_scaled(values, name)
+    return torch.from_numpy(np.ascontiguousarray(values))
 
 
 def describe(reading: Reading, parts: dict[str, Part], settings: DataSettings, how: str) -> tuple[str, ...]:
@@ -158,10 +179,12 @@ def describe(reading: Reading, parts: dict[str, Part], settings: DataSettings, h
 
 def separate_inputs(reading: Reading, x: np.ndarray, length: np.ndarray, name: str) -> list[Tensor]:
     """New sequences for a network, each (1, channels, T)."""
+    if x.ndim not in (1, 2):
+        raise XDError(f"{name} of shape {x.shape}", "numbers (steps,) or (steps, channels)", "--x-name")
     x = x.reshape(len(x), -1)
-    lengths = [int(n) for n in column(length)]
+    lengths = whole_numbers(length, f"the lengths of {name}")
     check_lengths(lengths, len(x), name)
     if x.shape[1] != reading.request.in_channels:
         raise XDError(f"{name} with {x.shape[1]} channels", f"{reading.request.in_channels}, as in training", "--x-name")
-    scaled = torch.from_numpy(np.ascontiguousarray(reading.x_scaling.apply(x)))
+    scaled = scale(reading, x, name)
     return [part.T[None].contiguous() for part in scaled.split(lengths)]

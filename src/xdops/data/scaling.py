@@ -6,6 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+#: Squares of numbers below this lose digits, or vanish.
+TINY = 1e-140
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -19,7 +22,12 @@ class Scaling:
         """From training examples (N, channels, ...)."""
         axes = (0, *range(2, array.ndim))
         mean = array.mean(axis=axes, dtype=np.float64)
-        std = array.std(axis=axes, dtype=np.float64)
+        largest = largest_of(array)
+        if ((largest > 0) & (largest < TINY)).any():
+            unit = np.where(largest > 0, largest, 1.0)
+            std = unit * (array / unit.reshape(-1, *(1 for _ in axes[1:]))).std(axis=axes, dtype=np.float64)
+        else:
+            std = array.std(axis=axes, dtype=np.float64)
         std = np.where(std > 1e-12 * np.abs(mean), std, 1.0)  # equal values differ from their mean by rounding alone
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
@@ -32,3 +40,10 @@ class Scaling:
         shape = (-1, *(1 for _ in values.shape[2:]))
         mean, std = (torch.tensor(v, dtype=values.dtype, device=values.device).reshape(shape) for v in (self.mean, self.std))
         return values * std + mean
+
+
+def largest_of(array: np.ndarray) -> np.ndarray:
+    """The largest modulus in each channel of (N, channels, ...)."""
+    axes = (0, *range(2, array.ndim))
+    ends = (np.abs(end.astype(np.float64)) for end in (array.max(axis=axes), array.min(axis=axes)))
+    return np.maximum(*ends)

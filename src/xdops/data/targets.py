@@ -82,7 +82,7 @@ def as_vectors(y: np.ndarray, name: str) -> np.ndarray:
         raise XDError(
             f"{name} of shape {y.shape} and type {y.dtype}", "numbers of shape (N,) or (N, k)", "--kind classification for labels"
         )
-    return y.astype(np.float32).reshape(len(y), -1)
+    return y[:, None] if y.ndim == 1 else y
 
 
 def as_grids(y: np.ndarray, x_shape: tuple[int, ...], layout: str, name: str) -> np.ndarray:
@@ -94,4 +94,4 @@ def as_grids(y: np.ndarray, x_shape: tuple[int, ...], layout: str, name: str) ->
             f"a grid like that of x, {spatial_of(x_shape, layout)}",
             "--kind, --layout",
         )
-    return channels_second(y, found).astype(np.float32)
+    return channels_second(y, found)

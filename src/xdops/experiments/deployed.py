@@ -11,6 +11,10 @@ from torch import Tensor, nn
 
 from xdops.data.scaling import Scaling
 from xdops.data.task import Reading
+from xdops.errors import XDError
+
+#: Largest mean in standard deviations, and least deviation, that leave three digits and more in single precision.
+LARGEST_OFFSET, LEAST = 1e4, 1e-30
 
 
 class Deployed(nn.Module):
@@ -21,6 +25,7 @@ class Deployed(nn.Module):
         self.network, self.ragged = network, reading.request.ragged
         self.classes = bool(reading.classes)
         self.layout = "NLC" if self.ragged else reading.layout
+        check_inputs(reading.x_scaling)
         self.into = PerChannel(reading.x_scaling, len(reading.request.spatial))
         self.out: nn.Module = nn.Identity()
         if reading.y_scaling is not None:
@@ -35,6 +40,18 @@ class Deployed(nn.Module):
             return (y[..., -1] if self.ragged else y).softmax(dim=1)
         y = self.out(y)
         return y.movedim(1, 2) if self.ragged else y
+
+
+def check_inputs(scaling: Scaling) -> None:
+    """Refuse what the file, in single precision, would get wrong, and `xdops predict`, which scales in double precision, not."""
+    for mean, std in zip(scaling.mean, scaling.std, strict=True):
+        most = 1 / LEAST if std == 1.0 else LARGEST_OFFSET * std  # 1: it never changes
+        if abs(mean) > most or not LEAST <= std <= 1 / LEAST:
+            raise XDError(
+                f"x around {mean:.6g} with deviations of {std:.3g}, which seven digits do not show",
+                "numbers that a file in single precision can take",
+                "search again with an offset subtracted from x, or in other units",
+            )
 
 
 class PerChannel(nn.Module):

@@ -1,7 +1,7 @@
 """Settings that are sensible before anything is tuned: what a flag that is not given stands for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from xdops.backbones.request import Kind
@@ -54,8 +54,10 @@ EMBEDDED = {"permuted-digits": True, "digits": False}  # name -> permuted
 def find_task(data: str, settings: DataSettings) -> tuple[Task, Recipe]:
     """The embedded data of that name, or the user's own file or folder."""
     if data in EMBEDDED and not Path(data).exists():
-        if settings.crop is not None:
-            raise XDError(f"--crop {settings.crop} with {data}, images of 8 x 8", "larger images, in a file of yours", "no --crop")
+        own = {one.name: value for one in fields(settings) if (value := getattr(settings, one.name)) != one.default}
+        if own:
+            flags = ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in own.items())
+            raise XDError(f"{flags} with {data}, whose arrays and split are fixed", "a file of yours", f"xdops search {data} alone")
         return digits_task(permuted=EMBEDDED[data]), DIGITS
     task = load_task(Path(data), settings)
     return task, RECIPES[task.kind]

@@ -71,7 +71,7 @@ def write_report(finished: Finished) -> Outcome:
             ],
         },
     )
-    write_file(finished.out / REPORT, make_page(finished, results, outcome).html().encode())
+    write_file(finished.out / REPORT, make_page(finished, results, outcome).html().encode(errors="replace"))
     return outcome
 
 

@@ -171,10 +171,12 @@ def _generations(folder: Path) -> list[int]:
 
 
 def _best_of(path: Path) -> int | None:
+    """Of a generation that may be damaged: then there is none to keep."""
     try:
-        return read_json(path)["facts"]["best"]
+        best = read_json(path)["facts"]["best"]
     except (XDError, KeyError, TypeError):
         return None
+    return best if isinstance(best, int) else None
 
 
 def _broken(path: Path, why: str) -> XDError:

@@ -29,6 +29,8 @@ class Parser:
     """The process that reads one file. It ends with this object."""
 
     def __init__(self, path: Path, kind: str) -> None:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ParserFailed("it is no regular file")
         command = [sys.executable, "-P", str(parser.__file__), str(path.absolute()), kind, str(room_for_arrays())]
         # No filters from elsewhere: HDF5 would load them as libraries.
         environment = os.environ | {"HDF5_PLUGIN_PRELOAD": "::", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

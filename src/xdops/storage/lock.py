@@ -96,7 +96,9 @@ def _held(path: Path, holder: Path, what: Path, wait: bool) -> Iterator[bool]:
 def _write_holder(path: Path) -> None:
     facts = {"pid": os.getpid(), "host": this_host(), "since": datetime.now().astimezone().isoformat(timespec="seconds")}
     try:
-        path.write_text(json.dumps(facts))
+        path.unlink(missing_ok=True)  # a link that somebody has put there would be written through
+        with open(path, "x") as file:
+            file.write(json.dumps(facts))
     except OSError as error:
         raise disk_error(path, 0, error) from error
 
@@ -104,7 +106,7 @@ def _write_holder(path: Path) -> None:
 def _read_holder(path: Path) -> str:
     """ "process 123 on HOST, since TIME", as far as it is known."""
     try:
-        facts = json.loads(path.read_bytes())
+        facts = json.loads(path.read_bytes()) if path.is_file() else {}
         return f"process {facts['pid']} on {facts['host']}, since {facts['since']},"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -1,5 +1,6 @@
 """numpy's own files, .npy and .npz: nothing is unpickled, and sizes are checked before there is room made for them."""
 
+import struct
 import zipfile
 from math import prod
 from pathlib import Path
@@ -13,10 +14,11 @@ from xdops.storage.room import check_room_for
 
 def zip_members(path: Path) -> list[str]:
     """Names of the arrays in an .npz. One name twice is refused: which would be meant?"""
-    if not zipfile.is_zipfile(path):
-        raise XDError(f"{path}, which cannot be read as .npz", "a complete .npz file", "copy or save it again")
-    with zipfile.ZipFile(path) as archive:
-        names = [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
+    except (zipfile.BadZipFile, ValueError, EOFError, struct.error, NotImplementedError) as error:
+        raise XDError(f"{path}, which cannot be read as .npz ({error})", "a complete .npz file", "copy or save it again") from error
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise XDError(f"{path} with several arrays {', '.join(map(repr, twice))}", "one of each name", "save it again")
@@ -34,7 +36,7 @@ def read_npy(file: IO[bytes], size: int, what: str) -> np.ndarray:
     shape, dtype = read_header(file)
     if dtype.hasobject:
         raise ValueError("pickled objects")
-    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize > size:
+    if min(shape, default=0) < 0 or prod(shape) * max(1, dtype.itemsize) > size:
         raise ValueError(f"its header says shape {shape} of {dtype}, but there are {size:,} bytes")
     check_room_for(what, shape, dtype.itemsize)
     file.seek(0)

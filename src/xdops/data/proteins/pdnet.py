@@ -44,7 +44,7 @@ def pdnet_folder(data_dir: str | Path | None) -> Path:
     root = data_folder(data_dir, "PDNET's data", SOURCE)
     places = [root, root / "pdnet", root / "pdnet" / "data", root / "data"]
     for place in places:
-        if any((place / f"{name}.lst").exists() for name in SETS):
+        if any((place / f"{name}.lst").is_file() for name in SETS):
             return place
     raise XDError(
         f"no PDNET data in {root}",
@@ -56,6 +56,8 @@ def pdnet_folder(data_dir: str | Path | None) -> Path:
 def read_list(path: Path) -> list[str]:
     """Ids, the first word of each line."""
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no regular file")
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise XDError(f"{path}, which cannot be read ({error})", "a list of ids, one per line", f"PDNET's own, {SOURCE}") from error
@@ -107,5 +109,5 @@ def read_distances(path: Path) -> tuple[int, str, np.ndarray]:
         )
     try:
         return int(parts[0]), parts[1], np.asarray(parts[2], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise XDError(f"{path}, whose parts are not a number, a sequence and a map ({error})", "PDNET's own", HINT) from error

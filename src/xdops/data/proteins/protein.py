@@ -78,7 +78,7 @@ def as_array(features: Mapping[str, object], key: str, shape: tuple[int, ...], w
         raise XDError(f"{where} without feature {key!r}, with {', '.join(map(repr, features))}", f"{key!r} of shape {shape}", HINT)
     try:
         array = np.asarray(features[key], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise XDError(f"{where} with feature {key!r} that is not numeric ({error})", f"numbers of shape {shape}", HINT) from error
     if array.shape != shape:
         raise XDError(f"{where} with feature {key!r} of shape {array.shape}", f"{shape}, by the length of the sequence", HINT)
