@@ -50,7 +50,7 @@ def read(folder, what):
 
 def test_every_layer_is_measured_in_every_way_that_it_allows(measured):
     run = read(measured, "layers")
-    assert set(run) == {"machine", "repetitions", "rates", "layers", "summary"}
+    assert set(run) == {"machine", "repetitions", "rates", "layers", "summary", "digest"}
     assert run["repetitions"] == 3
     assert [row["layer"] for row in run["layers"]] == [layer.name for layer in SMALL]
     more = {"conv", "full", "no kernels", "full, no kernels", "depth 3", "frozen", "fno"}

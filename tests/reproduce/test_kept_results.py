@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
+import bad_world
 import pytest
 from mini_table import in_a_folder_of_its_own, replace_rows, reproduce, results, search_row  # noqa: F401
 
@@ -43,3 +45,66 @@ def test_results_that_cannot_be_read_are_refused_by_name(capsys: pytest.CaptureF
     Path("results/mini-laptop.json").write_text(json.dumps({"rows": 3}))
     assert reproduce("mini", "-q", "--seeds", 0, "--rows", "cnn-resolution-8") == 2
     assert "mini-laptop.json" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def first(document: dict) -> dict:
+    return document["rows"][0]
+
+
+#: What is done to results by hand, and a word of the complaint.
+EDITS = {
+    "a figure": (lambda d: first(d).update(mean=0.01), "does not verify"),
+    "a setting": (lambda d: first(d)["setting"].update(resolution=99), "does not verify"),
+    "the paper's figure": (lambda d: first(d).update(paper=9.0), "does not verify"),
+    "which is better": (lambda d: d.update(lower_is_better=False), "does not verify"),
+    "another format": (lambda d: d.update(format=2), "does not verify"),
+    "rows that are none": (lambda d: d.update(rows=[7]), "makes no sense"),
+    "another table": (lambda d: (d.update(table="other"), d.pop("digest")), "holds table 'other'"),
+    "no name": (lambda d: (d.pop("table"), d.pop("digest")), "which holds no results"),
+    "tags": (lambda d: (d.update(note="<img src=x>"), d.pop("digest")), "the text '<img src=x>'"),
+    "colours": (lambda d: (d.update(title="\x1b[31m"), d.pop("digest")), r"the text '\\x1b"),
+}
+
+
+def test_edited_results_are_noticed_by_all_who_read_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_rows(monkeypatch, [search_row("CNN", 8)])
+    assert reproduce("mini", "-q", "--seeds", 0) == 0
+    path = Path("results/mini-laptop.json")
+    good, page = path.read_text(), Path("docs/results.md").read_text()
+    for what, (change, message) in EDITS.items():
+        path.write_text(good)
+        bad_world.rewrite(path, change)
+        assert reproduce("--render") == 2, what
+        assert re.search(message, capsys.readouterr().err), what
+        assert Path("docs/results.md").read_text() == page
+    bad_world.rewrite(path, lambda d: first(d).update(mean=0.01))
+    assert reproduce("mini", "-q", "--seeds", 0) == 2
+    path.write_text(good)
+    bad_world.rewrite(path, lambda d: (d.pop("digest"), first(d).pop("digest")))  # as earlier versions wrote them
+    assert reproduce("--render") == 0
+    assert Path("docs/results.md").read_text() == page
+
+
+def test_a_whole_run_of_another_seed_is_not_taken_for_this_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_rows(monkeypatch, [search_row("CNN", 8)])
+    assert reproduce("mini", "-q") == 0
+    (one,) = Path("runs/reproduce/mini-laptop").glob("*/seed0")
+    other = one.with_name("seed1")
+    machine = (other / "machine.json").read_bytes()
+    shutil.rmtree(other)
+    shutil.copytree(one, other)
+    (other / "machine.json").write_bytes(machine)
+    assert reproduce("mini", "-q") == 2
+    assert re.search(r"seed1, which holds another run \(seed is 0 there, 1 here\)", capsys.readouterr().err)
+
+
+def test_a_page_that_only_begins_like_ours_is_not_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("docs").mkdir()
+    Path("docs/results.md").write_text("# Results\n\nof my own experiments")
+    assert reproduce("--render") == 2
+    assert "results.md was not written by xdops" in capsys.readouterr().err

@@ -8,7 +8,16 @@ import bad_world
 import pytest
 
 from xdops.errors import XDError
-from xdops.storage.documents import SEAL, differences, read_json, read_sealed, understood, write_sealed
+from xdops.storage.documents import (
+    SEAL,
+    differences,
+    read_json,
+    read_sealed,
+    understood,
+    with_digest,
+    without_digest,
+    write_sealed,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +92,12 @@ def test_differences_are_named_by_their_place() -> None:
 def test_what_makes_no_sense_is_the_fault_of_the_file(error: Exception) -> None:
     with pytest.raises(XDError, match=r"here\.json, which makes no sense"), understood(Path("here.json")):
         raise error
+
+
+def test_a_document_with_a_digest_is_noticed_when_it_is_changed_or_about_something_else(tmp_path: Path) -> None:
+    path, document = tmp_path / "d.json", with_digest({"a": 1.5, "b": (1, None)}, "burgers")
+    assert without_digest(path, json.loads(json.dumps(document)), "burgers") == {"a": 1.5, "b": [1, None]}
+    assert without_digest(path, {"a": 2}, "burgers") == {"a": 2}  # of a version without digests
+    for changed, about in ((document | {"a": 1.6}, "burgers"), (document | {"digest": None}, "burgers"), (document, "darcy")):
+        with pytest.raises(XDError, match=r"d\.json, which does not verify"):
+            without_digest(path, json.loads(json.dumps(changed)), about)

@@ -44,11 +44,14 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "y-huge": (GOOD | {"y": vectors(1, 60) * 1e30}, "larger units"),
     "y-tiny": (GOOD | {"y": vectors(1, 60) * 1e-30}, "smaller units"),
     "y-nan": (GOOD | {"y": np.where(np.arange(60) == 3, np.nan, vectors(0, 60))}, "y with 1 NaN"),
+    "y-offset": (GOOD | {"y": 1.7e9 + vectors(0, 60)}, "around 1.7e\\+09 that differ by .*subtract an offset"),
+    "y-vanishes": (GOOD | {"y": vectors(2, 60) * np.array([1.0, 1e-60])}, "differ by .*e-60 at most"),
     "labels-2-63": (GOOD | {"y": np.where(Y > 0, 2**63 + 5, 2**63).astype(np.uint64)}, "labels up to 9223372036854775813"),
     "labels-bytes": (GOOD | {"y": np.where(Y > 0, b"\xff\xfe", b"ok")}, "no text"),
     "empty-x": (GOOD | {"x": np.zeros((60, 0))}, "nothing in it"),
     "empty-y": (GOOD | {"y": np.zeros((60, 0))}, "nothing in it"),
     "empty": ({"x": np.zeros((0, 24)), "y": np.zeros(0, int)}, "0 examples|no examples"),
+    "empty-numbers": ({"x": np.zeros((0, 24)), "y": np.zeros(0)}, "0 examples"),
     "empty-everything": ({"x": np.zeros((0,)), "y": np.zeros((0,))}, "2 to 5 dimensions"),
     "x-0d": (GOOD | {"x": np.float64(1)}, "a single value"),
     "y-0d": (GOOD | {"y": np.float64(1)}, "a single value"),
@@ -119,6 +122,14 @@ def twice() -> bytes:
     return once.getvalue().replace(b"z.npy", b"x.npy")
 
 
+def letters() -> bytes:
+    """An archive of something else."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("thesis.txt", "mine")
+    return buffer.getvalue()
+
+
 BIG = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }"
 #: Files by name: bytes, and a word of the complaint.
 FILES: dict[str, tuple[bytes, str]] = {
@@ -135,6 +146,9 @@ FILES: dict[str, tuple[bytes, str]] = {
     "negative.npz": (zipped(x=raw_npy(BIG % -5), y=raw_npy(BIG % 3, b"\0" * 24)), "its header says"),
     "code.npz": (zipped(x=raw_npy("__import__('os').system('touch hacked')"), y=b""), "cannot be read"),
     "cut.npz": (zipped(x=raw_npy(BIG % 100, b"\0" * 24), y=b"short"), "cannot be read|its header says"),
+    "no-letters.npz": (zipped(x=raw_npy(BIG % 3, b"\0" * 24), y=raw_npy((BIG % 10**9).replace("f8", "U0"))), "its header says"),
+    "torn.npz": (zipped(x=b"", y=b"").replace(b"PK\x01\x02", b"PK\x09\x09"), "cannot be read"),
+    "thesis.npz": (letters(), "no array 'x' and 'y'"),
     "twice.npz": (twice(), "several arrays 'x'"),
 }
 
@@ -216,6 +230,9 @@ def build(world: Path) -> None:
     scipy.io.savemat(world / "cells.mat", {"x": np.array([X[:3], "text"], dtype=object), "y": Y})
     scipy.io.savemat(world / "struct.mat", {"x": {"a": 1}, "y": Y})
     os.mkfifo(world / "pipe.npz")
+    os.mkfifo(world / "begun.npz.part")
+    (world / "datapipes").mkdir()
+    os.mkfifo(world / "datapipes" / "cifar-10-python.tar.gz")
     (world / "pipes").mkdir()
     os.mkfifo(world / "pipes" / "x.npy")
     np.save(world / "pipes" / "y.npy", Y)

@@ -22,6 +22,7 @@ from xdops.engine.machine import measured_rates, rates
 from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
 from xdops.report.performance import LAYERS, NETWORKS, SWEEP, check_page, write_document
+from xdops.storage.documents import with_digest
 from xdops.storage.files import write_file
 
 #: Of all layers about a day on two cores.
@@ -259,7 +260,7 @@ def _write(console: Console, target: Path | None, repetitions: int, measured: di
     if target is None:
         return
     written = {"machine": machine_facts(), "repetitions": repetitions, "rates": vars(rates()), **measured}
-    write_file(target, (json.dumps(written, indent=1) + "\n").encode())
+    write_file(target, (json.dumps(with_digest(written), indent=1) + "\n").encode())
     console.print(f"written to {target}")
 
 

@@ -14,7 +14,7 @@ from xdops.bench.counts import counts
 from xdops.bench.summary import TARGETS, geometric_mean
 from xdops.errors import XDError
 from xdops.report.performance_plot import draw
-from xdops.storage.documents import read_json, understood
+from xdops.storage.documents import read_json, understood, without_digest
 from xdops.storage.files import check_target, write_file
 
 BLOCK = re.compile(r"(<!-- measured (?P<name>[\w-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -73,7 +73,7 @@ def check_page(page: Path) -> str:
 def _read(path: Path, keys: set[str], command: str) -> dict[str, Any]:
     if not path.is_file():
         raise XDError(f"{path}, which is not a file", f"what `{command} {path}` writes", f"run {command} {path}")
-    read = read_json(path, f"what `{command} {path}` writes", "write it again")
+    read = without_digest(path, read_json(path, f"what `{command} {path}` writes", "write it again"))
     if not keys <= set(read):
         raise XDError(f"{path} without {', '.join(sorted(keys))}", f"what `{command} {path}` writes", "write it again")
     return read

@@ -10,7 +10,7 @@ from xdops.measuring.duration import lasting
 from xdops.measuring.machine import machine_facts
 from xdops.report.table import plain_table
 from xdops.reproduce.plan import Planned
-from xdops.storage.documents import read_json, understood
+from xdops.storage.documents import read_json, understood, with_digest, without_digest
 from xdops.storage.files import write_json
 
 HEADS = ("row", "runs", "epochs", "steps", "Pflop", "here", "per GPU")
@@ -42,14 +42,14 @@ def in_all(rows: Sequence[Planned], tflops: float) -> str:
 
 def write_plan(path: Path, scale: str, tflops: float, tables: Mapping[str, Sequence[Planned]]) -> None:
     rows = {name: [dataclasses.asdict(row) for row in planned] for name, planned in tables.items()}
-    write_json(path, {"plan": scale, "tflops": tflops, "machine": machine_facts(), "tables": rows})
+    write_json(path, with_digest({"plan": scale, "tflops": tflops, "machine": machine_facts(), "tables": rows}))
 
 
 def plan_section(path: Path) -> str:
     """Of docs/results.md, from the file if it is there: a line per table, and the sum."""
     if not path.exists():
         return ""
-    found = read_json(path, WROTE, "delete it")
+    found = without_digest(path, read_json(path, WROTE, "delete it"), hint="delete it")
     with understood(path, WROTE, "delete it"):
         tflops, machine = float(found["tflops"]), found["machine"]
         tables = {name: [Planned(**row) for row in rows] for name, rows in found["tables"].items()}

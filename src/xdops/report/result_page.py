@@ -65,7 +65,7 @@ def check_page(docs: Path) -> None:
     page = docs / PAGE
     check_target(page, 1 << 20)
     check_target(docs / "figures" / "any.png")
-    if page.exists() and not page.read_bytes().startswith(INTRODUCTION.split("\n", 1)[0].encode()):
+    if page.exists() and not page.read_bytes().startswith(INTRODUCTION.encode()):
         raise XDError(f"--docs {docs}, whose {PAGE} was not written by xdops", "another folder", "--docs somewhere/else")
 
 

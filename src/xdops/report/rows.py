@@ -9,8 +9,12 @@ from rich import box
 from rich.table import Table
 
 from xdops.errors import XDError
+from xdops.reproduce.collect import WROTE, read_verified
 from xdops.reproduce.tables import SCALES, TABLES
 from xdops.storage.documents import read_json, understood
+
+#: Files that are results and nothing else.
+OWN = {f"{table}-{scale}.json" for table in TABLES for scale in SCALES}
 
 Results = dict[str, Any]  # of one table at one scale, as `xdops.reproduce.collect` writes it
 Line = dict[str, Any]  # one of its rows
@@ -22,10 +26,11 @@ def read_results(folder: Path) -> list[Results]:
         raise XDError(f"--results {folder}, which is not a folder", "the folder of TABLE-SCALE.json", "--results results")
     found = []
     for path in sorted(folder.glob("*.json")):
-        results = read_json(path, "a file that `xdops reproduce` wrote", "delete it")
-        if results.get("format") == 1 and "table" in results:
-            with understood(path, "a file that `xdops reproduce` wrote", "delete it"):
-                found.append(_checked(results))
+        if path.name not in OWN and "table" not in read_json(path, WROTE, "delete it"):
+            continue  # something else, as the plan of all tables
+        results = read_verified(path)
+        with understood(path, WROTE, "delete it"):
+            found.append(_checked(results))
     names = list(TABLES)
     return sorted(
         found, key=lambda r: (names.index(r["table"]) if r["table"] in names else len(names), r["table"], SCALES.index(r["scale"]))
@@ -39,11 +44,22 @@ def _checked(results: Results) -> Results:
     for name in ("title", "where", "note", "command", "metric"):
         if not isinstance(results[name], str):
             raise TypeError(f"{name} is no text")
+    if results["format"] != 1:
+        raise ValueError(f"format {results['format']!r}")
+    check_text(results)
     if not isinstance(results["machines"], list) or not isinstance(results["figures"], list):
         raise TypeError("machines and figures are no lists")
     terminal_table(results)
     progress(results)
     return results
+
+
+def check_text(value: Any) -> None:
+    """Refuse tags and control characters in any text: pages and terminals would obey them."""
+    if isinstance(value, str) and (re.search(r"<[A-Za-z/!?]", value) or not value.replace("\n", " ").isprintable()):
+        raise ValueError(f"the text {value[:80]!r}")
+    for part in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        check_text(part)
 
 
 def show(value: float | None, percent: bool = False) -> str:

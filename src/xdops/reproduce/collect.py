@@ -8,9 +8,10 @@ from typing import Any
 
 from xdops.reproduce.runs import Outcome, finished_seeds, read_outcome
 from xdops.reproduce.table import CurvesFigure, Row, Table
-from xdops.storage.documents import read_json, understood
+from xdops.storage.documents import read_json, understood, with_digest, without_digest
 from xdops.storage.files import make_folder, write_file
 
+WROTE = "a file that `xdops reproduce` wrote"
 #: Points of a stored curve, and their digits: enough for a picture.
 POINTS, DIGITS = 200, 4
 
@@ -22,12 +23,29 @@ def results_path(results: Path, table: str, scale: str) -> Path:
 def write_results(table: Table, scale: str, rows: Sequence[Row], home: Path, results: Path, command: str) -> dict[str, Any]:
     """Read every finished run and replace the table's results, but for rows of which only these know: their runs are elsewhere."""
     collected, path = collect(table, scale, rows, home, command), results_path(results, table.name, scale)
-    if path.exists():
-        with understood(path, "a file that `xdops reproduce` wrote", "delete it"):
-            keep(collected, read_json(path, "a file that `xdops reproduce` wrote", "delete it"))
+    earlier = read_earlier(table, scale, results)
+    if earlier is not None:
+        with understood(path, WROTE, "delete it"):
+            keep(collected, earlier)
     make_folder(results)
     write_file(path, to_json(collected).encode())
     return collected
+
+
+def read_earlier(table: Table, scale: str, results: Path) -> dict[str, Any] | None:
+    """The table's results that are there, verified; None if there are none."""
+    path = results_path(results, table.name, scale)
+    return read_verified(path) if path.exists() else None
+
+
+def read_verified(path: Path) -> dict[str, Any]:
+    """A table's results without their digests: the rows have one each, so that those of two files can be put together."""
+    found = read_json(path, WROTE, "delete it")
+    with understood(path, WROTE, "delete it"):
+        head = without_digest(path, {key: value for key, value in found.items() if key != "rows"}, hint="delete it")
+        if path.stem != f"{head['table']}-{head['scale']}":
+            raise ValueError(f"it holds table {head['table']!r} at scale {head['scale']!r}")
+        return head | {"rows": [without_digest(path, row, path.stem, "delete it") for row in found["rows"]]}
 
 
 def keep(collected: dict[str, Any], earlier: dict[str, Any]) -> None:
@@ -58,8 +76,10 @@ def _within(part: Any, whole: Any) -> bool:
 
 def to_json(collected: dict[str, Any]) -> str:
     """A line per entry and per row: what has changed is seen at once."""
-    rows = ",\n  ".join(json.dumps(row) for row in collected["rows"])
-    others = [f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in collected.items() if key != "rows"]
+    about = f"{collected['table']}-{collected['scale']}"
+    rows = ",\n  ".join(json.dumps(with_digest(row, about)) for row in collected["rows"])
+    head = with_digest({key: value for key, value in collected.items() if key != "rows"})
+    others = [f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items()]
     return "{\n" + "".join(others) + f' "rows": [\n  {rows}\n ]\n}}\n'
 
 

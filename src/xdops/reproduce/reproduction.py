@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xdops.errors import XDError
-from xdops.reproduce.collect import write_results
+from xdops.reproduce.collect import read_earlier, write_results
 from xdops.reproduce.runs import (
     ANOTHER,
     finished_seeds,
@@ -104,6 +104,7 @@ class Reproduction:
         """All rows, and those that are to be run, whose folders are there now."""
         rows = self.rows()
         chosen = select(rows, self.patterns)
+        read_earlier(self.table, self.context.scale, self.results)  # which would be refused in the end
         self._check_folders(chosen, tell)
         return rows, chosen
 

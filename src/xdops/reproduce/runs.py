@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xdops.errors import XDError
 from xdops.measuring.machine import machine_facts
 from xdops.reproduce.table import Row, SearchRow
 from xdops.search import SearchResult
 from xdops.search.folder import RESULT as SEARCHED
-from xdops.search.folder import read_result
-from xdops.storage.documents import digest, read_sealed, understood, write_sealed
+from xdops.search.folder import RUN, read_identity, read_result
+from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
 
 MACHINE, MEASURED, JUDGED, DIVERGED = "machine.json", "measured.json", "judged.json", "diverged.json"
 ANOTHER = "another --out"
@@ -64,7 +65,7 @@ def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
         with understood(folder / DIVERGED):
             return Outcome(seed, {}, float(found["seconds"]), diverged=str(found["message"]), machine=machine)
     if isinstance(row, SearchRow):
-        result = read_result(folder)
+        result = searched(folder, row, seed)
         values = {"last": result.test_at_last, "best": result.test_at_best, "novelty": result.history[-1].novelty}
         seconds = sum(r.seconds for r in result.history)
         more: dict[str, Any] = {"values": {}, "examples": {}}
@@ -76,6 +77,18 @@ def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
     found = read_sealed(folder / MEASURED, "measurement", run_of(row, seed), ANOTHER)
     with understood(folder / MEASURED):
         return Outcome(seed, {k: float(v) for k, v in found["values"].items()}, float(found["seconds"]), machine=machine)
+
+
+def searched(folder: Path, row: Row, seed: int) -> SearchResult:
+    """The result of the row's search with this seed; a whole run of another one in its place is refused."""
+    identity = read_identity(folder)
+    with understood(folder / RUN):
+        told, asked = identity["settings"], {**row.settings.get("search", {}), "seed": seed}
+        both = [name for name in asked if name in told]
+        differing = named_differences({n: told[n] for n in both}, json.loads(json.dumps({n: asked[n] for n in both})))
+    if differing:
+        raise XDError(f"{folder}, which holds another run ({differing})", "the run of this row and seed", ANOTHER)
+    return read_result(folder)
 
 
 def run_of(row: Row, seed: int) -> str:

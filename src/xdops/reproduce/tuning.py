@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from xdops.reproduce.runs import DIVERGED, is_finished, run_folder
+from xdops.reproduce.runs import DIVERGED, is_finished, run_folder, searched
 from xdops.reproduce.table import Row, SearchRow, TunedRow
 from xdops.search.folder import read_result
 
@@ -29,7 +29,7 @@ def validations(home: Path, row: TunedRow) -> dict[str, float | None]:
         if (folder / DIVERGED).exists():
             found[name] = None
         elif is_finished(folder):
-            result = read_result(folder)
+            result = searched(folder, candidate, row.seeds[0])
             found[name] = result.best_validation if candidate.report == "best" else result.last_validation
     return found
 

@@ -109,6 +109,23 @@ def opened(path: Path, document: Json, kind: str, run: str | None, hint: str = "
     return content
 
 
+DIGEST = "digest"
+
+
+def with_digest(content: Json, about: str = "") -> Json:
+    """The content of a document that belongs to no run, with a digest of it and of what it is about."""
+    return {**content, DIGEST: digest([about, json.loads(json.dumps(content))])}
+
+
+def without_digest(path: Path, document: Json, about: str = "", hint: str = "write it again") -> Json:
+    """Its content, refused unless it verifies. What was written before there were digests has none, and is taken as it is."""
+    content = {key: value for key, value in document.items() if key != DIGEST}
+    with understood(path, hint=hint):
+        if DIGEST in document and document[DIGEST] != digest([about, content]):
+            raise XDError(f"{path}, which does not verify: it was changed after it was written", "a file as xdops wrote it", hint)
+    return content
+
+
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
     """Each differing entry of two pieces of JSON data, as "settings.weights.lr is 0.1 there, 0.01 here"."""
     if isinstance(there, dict) and isinstance(here, dict):
