@@ -1,5 +1,6 @@
 """Rows that choose their settings on validation, in a miniature table."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,6 +9,8 @@ from pathlib import Path
 from mini_table import DISTURB, in_a_folder_of_its_own, replace_rows, reproduce, results, search_row
 
 from xdops.reproduce.table import chosen_among
+from xdops.reproduce.tuning import validation
+from xdops.search.folder import read_result
 
 __all__ = ["in_a_folder_of_its_own"]  # a fixture that every test here uses
 
@@ -44,3 +47,14 @@ def test_a_candidate_that_diverges_is_not_chosen(monkeypatch) -> None:
     [row] = results()["rows"]
     assert (row["chosen"], row["tried"]["wild"]) == ("tame", None)
     assert "wild: diverged" in Path("docs/results.md").read_text()
+
+
+def test_a_row_can_choose_by_the_loss_where_its_metric_says_little(monkeypatch) -> None:
+    row = search_row("CNN", 8)
+    replace_rows(monkeypatch, [row])
+    assert reproduce("mini", "-q") == 0
+    result = read_result(Path("runs/reproduce/mini-laptop") / row.folder / "seed0")
+    last = dataclasses.replace(result.history[-1], validation_loss=1.0, validation_metric=2.0)
+    result = dataclasses.replace(result, history=(*result.history[:-1], last))
+    assert validation(result, row) == 2.0
+    assert validation(result, dataclasses.replace(row, chosen_by="loss")) == 1.0

@@ -188,7 +188,7 @@ def tuning_table(table: Results) -> str:
         for line in table["rows"]
         if (tried := line.get("tried")) and line["metric"] == table["metric"]
     ]
-    said = "Chosen by the validation metric of the first seed, in full training runs; the test part played no role."
+    said = "Chosen on validation, with the first seed, in full training runs; the test part played no role."
     return f"{markdown(['method', 'setting', 'chosen', 'tried: validation'], lines)}\n{said}\n" if lines else ""
 
 

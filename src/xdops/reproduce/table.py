@@ -56,8 +56,8 @@ class Row:
     settings: JSON data, everything that determines the outcome but the seed; other settings are another run, in another folder.
     paper: the paper's figure, if it has one for this very setting; by metric where a row measures several. No seeds: only the
     paper's figure is shown. hours: what a run of it took there, on a V100. source: whose figure it is where the paper quotes others
-    ("Li et al. 2021"). tried: the validation metric of every candidate of which this is the one that was chosen, None where it
-    diverged.
+    ("Li et al. 2021"). tried: on validation, the metric or loss of every candidate of which this is the one that was chosen, None
+    where it diverged.
     """
 
     method: str  # "CNN XD"
@@ -90,20 +90,22 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class SearchRow(Row):
     """A search per seed. report: the test metric after the last epoch (nothing is selected) or at the best validation epoch, or how
-    far the operations are from where they started after the last epoch. judge(folder of the run, seed): more about what was
+    far the operations are from where they started after the last epoch. chosen_by: what candidates are compared by on validation,
+    the loss where the metric alone can be had cheaply. judge(folder of the run, seed): more about what was
     trained, asked for once when a run is finished; its values come in addition, or in the place of the reported one. sketch: what
     `xdops plan` measures where the data of the row are not there, and would take long to make.
     """
 
     prepare: Callable[[int], Prepared]
     report: Literal["last", "best", "novelty"]
+    chosen_by: Literal["metric", "loss"] = "metric"
     judge: Callable[[Path, int], Judged] | None = None
     sketch: Callable[[], Sketch] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TunedRow(Row):
-    """A search of which several settings are tried. All are trained with the first seed; the one with the best validation metric
+    """A search of which several settings are tried. All are trained with the first seed; the one that is best on validation
     there is trained with the other seeds too, and it alone is reported. candidates: by what sets them apart.
     """
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from xdops.reproduce.runs import DIVERGED, is_finished, run_folder, searched
 from xdops.reproduce.table import Row, SearchRow, TunedRow
+from xdops.search import SearchResult
 from xdops.search.folder import read_result
 
 
@@ -22,19 +23,26 @@ def settle(home: Path, row: Row) -> Row:
 
 
 def validations(home: Path, row: TunedRow) -> dict[str, float | None]:
-    """The validation metric of every candidate that is trained, None where it diverged: at the epoch whose test metric counts."""
+    """Every candidate that is trained on validation, at the epoch whose test metric counts; None where it diverged."""
     found: dict[str, float | None] = {}
     for name, candidate in row.candidates.items():
         folder = run_folder(home, candidate, row.seeds[0])
         if (folder / DIVERGED).exists():
             found[name] = None
         elif is_finished(folder):
-            result = searched(folder, candidate, row.seeds[0])
-            found[name] = result.best_validation if candidate.report == "best" else result.last_validation
+            found[name] = validation(searched(folder, candidate, row.seeds[0]), candidate)
     return found
 
 
+def validation(result: SearchResult, row: SearchRow) -> float:
+    """What a candidate is compared by."""
+    record = result.history[result.best_epoch - 1 if row.report == "best" else -1]
+    return record.validation_loss if row.chosen_by == "loss" else record.validation_metric
+
+
 def _higher_is_better(home: Path, row: TunedRow) -> bool:
+    if any(candidate.chosen_by == "loss" for candidate in row.candidates.values()):
+        return False
     folders = (run_folder(home, candidate, row.seeds[0]) for candidate in row.candidates.values())
     return next(read_result(folder).higher_is_better for folder in folders if not (folder / DIVERGED).exists())
 

@@ -174,8 +174,8 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
             part="200 pieces", seeds=(0, 1), tried=THREE,
         ),
         replace(
-            _MNIST, levels=6, epochs=8, schedule=ScheduleSettings("step", (6,), 0.1), examples=4000, held_out=2000, side=14,
-            part="4,000 of 14 x 14",
+            _MNIST, levels=6, epochs=6, schedule=ScheduleSettings("step", (4,), 0.1), examples=2000, held_out=1000, side=14,
+            part="2,000 of 14 x 14",
             architecture={"free": Architecture(1e-3)}, seeds=(0, 1), tried=THREE,
         ),
         replace(

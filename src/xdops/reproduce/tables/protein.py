@@ -78,6 +78,7 @@ def row(preset: Preset, method: str, depth: int, proteins: str, context: Context
             paper=None if own.folds else PAPER[method].get(depth),
             prepare=partial(prepare, own, method, depth, context),
             report="last",
+            chosen_by="loss",
             judge=partial(judge_run, own, method, depth, context),
         )
         for name, own in preset.candidates(method, depth).items()

@@ -94,8 +94,8 @@ from the future by `filters` (shift-invariant: each tap is one long learned filt
 operations see all of it. Reported is the test metric at the best validation epoch; the test part plays no other role.
 """
 LAPTOP = """JSB Chorales: all data and the paper's network and optimizer, 40 epochs instead of 100. Nottingham: the first 200
-pieces, cut to 200 steps, 60 for validation and 60 for testing, 10 epochs, filters of 64 points. Permuted MNIST: 4,000 images of
-14 x 14 pixels (196 steps), 6 levels, 8 epochs. Penn Treebank: 100,000 words, width 64, 3 levels, 5 epochs, filters of 32 points,
+pieces, cut to 200 steps, 60 for validation and 60 for testing, 10 epochs, filters of 64 points. Permuted MNIST: 2,000 images of
+14 x 14 pixels (196 steps), 6 levels, 6 epochs. Penn Treebank: 100,000 words, width 64, 3 levels, 5 epochs, filters of 32 points,
 less dropout. Every row chooses among three step sizes on validation: of the weights where nothing is searched, of the architecture
 where it is.
 
