@@ -131,12 +131,16 @@ def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, froz
 @pytest.mark.skipif(not kernels.installed(), reason="numba is not installed")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @pytest.mark.parametrize(("channels", "frozen"), [((2, 3), ""), ((8, 16), "L"), ((9, 1), "KLM")])
-def test_kernels_that_mix_channels_point_by_point_change_nothing(channels, frozen: str, dtype: torch.dtype, tolerance: float):
+def test_kernels_that_mix_channels_point_by_point_change_nothing(
+    monkeypatch, channels, frozen: str, dtype: torch.dtype, tolerance: float
+):
     op = moved(nn.Conv2d(*channels, (3, 2), padding=1, padding_mode="circular"), (12, 8), depth=(1, 2, 1), domain="half")
     op.freeze(*frozen)
-    x = torch.randn(3, channels[0], 12, 8, dtype=torch.float64)
+    x = torch.randn(11, channels[0], 12, 8, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")
-    for form in ("spectral", "fused"):
+    for form, part, keep in (("spectral", 1 << 20, 1 << 24), ("fused", 1 << 20, 0), ("spectral", 1, 1 << 24), ("spectral", 1, 0)):
+        monkeypatch.setattr(spectrum, "PART", part)  # the least: parts of eight examples
+        monkeypatch.setattr(spectrum, "KEEP", keep)
         plan = dataclasses.replace(make_plan(op.workload(x), form), by_tap=True)
         given = values_and_gradients(op.copy().to(dtype), x.to(dtype), plan)
         for g, e in zip(given, expected, strict=True):
