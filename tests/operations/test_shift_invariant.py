@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from xdops.engine.tap_rows import operator, tap_rows, tap_rows_by_torch
+from xdops.engine.operator import evaluate_as_operator
+from xdops.engine.shift_plan import FORMS
+from xdops.engine.tap_rows import tap_rows, tap_rows_by_torch
 from xdops.errors import XDError
 from xdops.matrices import random_unitary
-from xdops.matrices.pairs import to_complex
 from xdops.operations import Axis, xd_operation
 from xdops.operations.shift_invariant import ShiftInvariantOperation
-from xdops.operations.shift_plan import FORMS
 from xdops.operations.shift_start import shift_invariant_from_conv
 
 CONV = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -110,8 +110,7 @@ def test_rows_by_kernels_are_those_of_the_matrices_with_their_gradients(n, depth
     g = torch.randn(3, n, dtype=torch.complex128, generator=generator)
     slopes = torch.autograd.grad(expected, values, g)
     layouts = tuple(tuple((b.radices, b.increasing, False) for b in m.butterflies) for m in (K, L, M))
-    compiled = to_complex(operator(values, repr(layouts), n - 2, 3))
-    for rows in (tap_rows(n - 2, 3, layouts, values), tap_rows_by_torch(n - 2, 3, K, L, M), compiled):
+    for rows in (tap_rows(n - 2, 3, layouts, values), tap_rows_by_torch(n - 2, 3, K, L, M)):
         torch.testing.assert_close(rows, expected, rtol=1e-10, atol=1e-10)
         for slope, right in zip(torch.autograd.grad(rows, values, g), slopes, strict=True):
             torch.testing.assert_close(slope, right, rtol=1e-10, atol=1e-10)
@@ -223,3 +222,37 @@ def test_a_network_can_call_it_and_ask_it_as_it_does_a_convolution():
                 assert getattr(module, name) == getattr(conv, name), name
     assert torch.equal(op(input=x), op(x))
     assert not moved(op).freeze().arch_parameters()
+
+
+@pytest.mark.parametrize(
+    ("case", "form"), [("blocks", "taps-fft"), ("b and C", "filter-fft"), ("plane", "filter"), ("groups", "taps")]
+)
+def test_compiled_it_keeps_to_its_plan_for_every_batch_without_compiling_again(case, form):
+    layer, options, size = CASES[case]
+    op = moved(shift_invariant_from_conv(make_conv(**layer), plan=form, **options))
+    torch._dynamo.reset()
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True, dynamic=True)
+    compiled(torch.randn(3, 4, *size, dtype=torch.float64))
+    learns = [p for p in op.parameters() if p.requires_grad]
+    with torch._dynamo.config.patch(error_on_recompile=True), torch.profiler.profile() as profile:
+        for batch in (2, 5):
+            x = torch.randn(batch, 4, *size, dtype=torch.float64)
+            torch.testing.assert_close(compiled(x), op(x), rtol=1e-10, atol=1e-10)
+            expected = torch.autograd.grad(op(x).square().sum(), learns)
+            for slope, right in zip(torch.autograd.grad(compiled(x).square().sum(), learns), expected, strict=True):
+                torch.testing.assert_close(slope, right, rtol=1e-8, atol=1e-10)
+    assert ("aten::_fft_r2c" in {event.key for event in profile.key_averages()}) == form.endswith("fft")
+
+
+def test_compiled_second_derivatives_by_the_operator_are_those_of_the_operation():
+    layer, options, size = CASES["b and C"]
+    op = moved(shift_invariant_from_conv(make_conv(**layer), **options))
+    x = torch.randn(2, 4, *size, dtype=torch.float64, requires_grad=True)
+
+    def penalty(y: Tensor) -> list[Tensor]:
+        (slope,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        return list(torch.autograd.grad(slope.square().sum(), op.weight_parameters()[:1] + op.arch_parameters()))
+
+    alone = evaluate_as_operator(op.description(), op.operands(), x, x.dtype) + op.bias[:, None]
+    for slope, right in zip(penalty(alone), penalty(op(x)), strict=True):
+        torch.testing.assert_close(slope, right, rtol=1e-8, atol=1e-10)

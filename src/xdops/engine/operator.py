@@ -5,6 +5,8 @@ backward pass is an operator as well, `xdops::evaluate_backward`, which evaluate
 differentiate the plain formula. In eager mode the same evaluation runs without operators, which saves its second forward pass.
 Function transforms (`torch.func`) and dual numbers (`torch.autograd.forward_ad`) get the plain formula itself, which can be
 differentiated and vectorised in any way.
+
+The description, a text, says which kind of operation it is: `Description`, or `ShiftDescription`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,28 +22,47 @@ from xdops.engine.description import Description
 from xdops.engine.evaluate import evaluate
 from xdops.engine.evaluation import Evaluation, Operands
 from xdops.engine.forms import definition, taps
-from xdops.engine.passes import Maybe, is_transformed
+from xdops.engine.geometry import Line
+from xdops.engine.passes import Maybe
 from xdops.engine.plan import Plan
 from xdops.engine.planner import make_plan
+from xdops.engine.shift import ShiftDescription, Window, convolve, evaluate_shift, long_filters, plan_shift
+from xdops.engine.tracing import is_transformed
 
-
-def is_traced(x: Tensor) -> bool:
-    """Whether somebody looks on: a compiler, an exporter, a function transform, dual numbers, or a tensor without values."""
-    return (
-        torch.compiler.is_compiling()
-        or is_transformed()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._is_tracing()
-        or x.is_meta
-    )
+AnyDescription = Description | ShiftDescription
 
 
 def evaluate_traced(description: Description, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
     """`evaluate` for those who look on."""
-    o = operands
     if not torch.compiler.is_compiling() and is_transformed():
-        return _plain(description, [x, o.weight, o.b, o.C, *o.values], o.columns, dtype)
+        return _plain(description, operands, x, dtype)
+    return evaluate_as_operator(description, operands, x, dtype)
+
+
+def evaluate_as_operator(description: AnyDescription, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`evaluate`, or `evaluate_shift`, as one node of a graph."""
+    o = operands
     return operator(x, o.weight, o.b, o.C, o.values, o.columns, description.encode(), dtype)
+
+
+def decode(text: str) -> AnyDescription:
+    """Of either kind."""
+    return ShiftDescription.decode(text) if ShiftDescription.encoded(text) else Description.decode(text)
+
+
+def _evaluate(description: AnyDescription, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
+    if isinstance(description, Description):
+        return evaluate(description, operands, x, dtype)
+    with torch.autocast(x.device.type, enabled=False):
+        return evaluate_shift(description, operands, x.to(dtype))
+
+
+def _plain(description: AnyDescription, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same by the formula as it stands, in steps that can be differentiated as often as one likes."""
+    if isinstance(description, ShiftDescription):
+        return convolve(description, x.to(dtype), long_filters(description, operands), None)
+    e = Evaluation(description, operands, x, dtype)
+    return definition.evaluate(e, Plan("definition")) if description.causal is None else taps.plain(e)
 
 
 @contextmanager
@@ -70,15 +91,16 @@ def operator(
     description: str,
     dtype: torch.dtype,
 ) -> Tensor:
-    y = evaluate(Description.decode(description), Operands(weight, b, C, list(values), list(columns)), x, dtype)
+    y = _evaluate(decode(description), Operands(weight, b, C, list(values), list(columns)), x, dtype)
     return y.contiguous()
 
 
 @operator.register_fake
 def _(x: Tensor, weight: Tensor, *others: Any) -> Tensor:
     *_, description, dtype = others
-    known = Description.decode(description)
-    outputs = [line.out(m) for line, m in zip(known.lines, x.shape[2:], strict=True)]
+    known = decode(description)
+    lines: Sequence[Line | Window] = known.lines
+    outputs = [line.out(m) for line, m in zip(lines, x.shape[2:], strict=True)]
     return x.new_empty((x.shape[0], known.channels(weight.shape)[1], *outputs), dtype=dtype)
 
 
@@ -100,7 +122,7 @@ def backward_operator(
         tensors = [
             t if t is None else t.detach().requires_grad_(need) for t, need in zip((x, weight, b, C, *values), needs, strict=True)
         ]
-        y = _evaluate(Description.decode(description), tensors, columns, dtype)
+        y = _evaluate(decode(description), *_operands(tensors, columns), dtype)
         wanted = [t for t in tensors if t is not None and t.requires_grad]
         return [t.clone(memory_format=torch.contiguous_format) for t in torch.autograd.grad(y, wanted, g.to(y.dtype))]
 
@@ -112,22 +134,12 @@ def _(g: Tensor, x: Tensor, weight: Tensor, b: Maybe, C: Maybe, values: Sequence
     return [t.new_empty(t.shape) for t, need in pairs if need and t is not None]
 
 
-def _evaluate(description: Description, tensors: Sequence[Maybe], columns: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+def _operands(tensors: Sequence[Maybe], columns: Sequence[Tensor]) -> tuple[Operands, Tensor]:
+    """From (x, weight, b, C, *values): all but x, and x."""
     x, weight, b, C, *values = tensors
     assert x is not None
     assert weight is not None
-    return evaluate(description, Operands(weight, b, C, [v for v in values if v is not None], list(columns)), x, dtype)
-
-
-def _plain(description: Description, tensors: Sequence[Maybe], columns: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
-    """The same by the formula as it stands, in steps that can be differentiated as often as one likes."""
-    x, weight, b, C, *values = tensors
-    assert x is not None
-    assert weight is not None
-    e = Evaluation(description, Operands(weight, b, C, [v for v in values if v is not None], list(columns)), x, dtype)
-    if description.causal is None:
-        return definition.evaluate(e, Plan("definition"))
-    return taps.plain(e)
+    return Operands(weight, b, C, [v for v in values if v is not None], list(columns)), x
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -159,7 +171,7 @@ def _backward_twice(ctx: Any, grads: list[Maybe]) -> tuple[Any, ...]:
     """From gradients of the gradients to those of (g, x, weight, b, C, values)."""
     g, x, weight, b, C, *rest = ctx.saved_tensors
     columns, values = rest[: ctx.columns], rest[ctx.columns :]
-    description = Description.decode(ctx.description)
+    description = decode(ctx.description)
     tensors: list[Maybe] = [x, weight, b, C, *values]
     chosen = [i for i, need in enumerate(ctx.needs) if need]
 
@@ -168,7 +180,7 @@ def _backward_twice(ctx: Any, grads: list[Maybe]) -> tuple[Any, ...]:
             placed = list(tensors)
             for i, t in zip(chosen, wanted, strict=True):
                 placed[i] = t
-            return _plain(description, placed, columns, ctx.dtype)
+            return _plain(description, *_operands(placed, columns), ctx.dtype)
 
         found: tuple[Tensor, ...] = torch.func.vjp(plain, *wanted)[1](g)
         return found
@@ -202,8 +214,11 @@ def _flops_backward(g: Tensor, *arguments: Any, **_: Any) -> int:
 
 def _planned_flops(arguments: Sequence[Any], form: str, train: bool, train_arch: bool = False) -> tuple[str, int]:
     x, weight, b, C, values, columns, text, dtype = arguments
-    description = Description.decode(text)
+    description, operands = decode(text), Operands(weight, b, C, list(values), list(columns))
+    if isinstance(description, ShiftDescription):
+        forward = plan_shift(description, operands, x)
+        return forward.form, round(3 * forward.flops if train else forward.flops)
     asked = description.plan if isinstance(description.plan, str) else description.plan.form
-    work = Evaluation(description, Operands(weight, b, C, list(values), list(columns)), x, dtype).workload()
+    work = Evaluation(description, operands, x, dtype).workload()
     plan = make_plan(replace(work, train=train, train_arch=train_arch), form if asked == "auto" else asked)
     return plan.form, round(plan.flops)

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
+
+from xdops.engine.tracing import is_transformed
 
 Maybe = Tensor | None
 
@@ -32,11 +33,6 @@ def compute(passes: Passes, *tensors: Maybe) -> Tensor:
         return passes.plain(tensors)
     result: Tensor = _Run.apply(passes, *tensors)
     return result
-
-
-def is_transformed() -> bool:
-    """Whether a function transform or forward-mode differentiation is at work, which have to see every step."""
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 class _Run(torch.autograd.Function):

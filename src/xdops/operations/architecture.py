@@ -6,6 +6,9 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
@@ -20,6 +23,11 @@ GEOMETRY = (
     "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "output_padding", "transposed", "groups",
     "padding_mode",
 )  # fmt: skip
+
+
+def computes_weight(hook: object) -> bool:
+    """Whether it is one of torch's hooks that compute a layer's weight anew at every call: pruning, and the older norms."""
+    return isinstance(hook, BasePruningMethod | SpectralNorm | WeightNorm)
 
 
 class Architecture(nn.Module):
@@ -100,8 +108,11 @@ class Architecture(nn.Module):
 
     def _tensors(self) -> list[Tensor]:
         """What `architecture` lists, without names, for code that is run at every call."""
-        values = [v for name in "KLM" for matrix in self._learnable(name) for v in matrix.tensors()]
-        return values + [part for name in "bC" if (part := read(self, name)) is not None]
+        return self._values() + [part for name in "bC" if (part := read(self, name)) is not None]
+
+    def _values(self) -> list[Tensor]:
+        """Those of all butterflies: of K, dimension by dimension, then of L, then of M."""
+        return [v for name in "KLM" for matrix in self._learnable(name) for v in matrix.tensors()]
 
     @contextmanager
     def by_architecture(self) -> Iterator[None]:
@@ -111,6 +122,23 @@ class Architecture(nn.Module):
             yield
         finally:
             self.source = source
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Within this context a weight that is computed is the one that a call in eval mode would use.
+
+        Outside, a pruned weight is that of the last call, and spectral_norm changes its own at every look in training mode.
+        """
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            for hook in self._forward_pre_hooks.values():
+                if computes_weight(hook):
+                    hook(self, ())
+            yield
+        finally:
+            for module, training in modes.items():
+                module.training = training
 
     def freeze(self, *names: str) -> Self:
         """Fix architecture parameters by name (all of them without names)."""

@@ -50,8 +50,18 @@ def xd_operation(
     return y.to(x.dtype)
 
 
+def check_dense(x: Tensor) -> None:
+    """Refuse what is no tensor, or one whose numbers are not all there: sparse, nested, or in a layout of another library."""
+    if not isinstance(x, Tensor) or x.is_nested or x.layout is not torch.strided:
+        if not isinstance(x, Tensor):
+            raise XDError(f"an input of type {type(x).__name__}", "a tensor", "torch.as_tensor(x)")
+        dense = "x.to_padded_tensor(0.0)" if x.is_nested else "x.to_dense()"
+        raise XDError(f"an input that is {'nested' if x.is_nested else x.layout}", "a dense tensor", dense)
+
+
 def check_input(x: Tensor, channels: int, axes: Sequence[Axis]) -> None:
     """Refuse a wrong number of dimensions, wrong channels, integers, and anything larger than the operation."""
+    check_dense(x)
     _check(x.shape, x.dtype, channels, axes)
 
 
@@ -73,7 +83,13 @@ def check_device(x: Tensor, weight: Tensor) -> None:
 
 
 def check_dtype(x: Tensor, dtype: torch.dtype) -> None:
-    """Refuse complex inputs, and, outside of autocast, those of another dtype than the operation's."""
+    """Refuse complex numbers, and, outside of autocast, inputs of another dtype than the operation's."""
+    if dtype.is_complex:
+        raise XDError(
+            f"an operation whose parameters are {dtype}",
+            "real parameters: their complex numbers are stored as pairs",
+            "model.to(torch.float32), and what its parameters were before",
+        )
     if x.dtype == dtype:
         return
     if x.is_complex() or x.is_meta or not torch.is_autocast_enabled(x.device.type):

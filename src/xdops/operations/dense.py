@@ -34,7 +34,7 @@ def dense_operations(operation: XDOperation, inputs: Sequence[int]) -> list[Dens
         for i, (axis, m) in enumerate(zip(operation.axes, inputs, strict=True)):
             K, L, M = (operation.matrix(name).matrices[i].to_dense().cpu() for name in "KLM")
             taps = operation.kernel_size[i]
-            L = L[:, operation.weight_columns[i].cpu()] if operation.places_weight else L[:, :taps]
+            L = L[:, list(operation.columns[i])] if operation.columns else L[:, :taps]
             w = torch.full((taps,), 1 / taps, dtype=L.dtype)
             inputs_at = placed(axis, m, operation.padding_mode).to(L.dtype)
             rows = axis.rows(m)

@@ -18,15 +18,15 @@ from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.taps import CAUSAL_BLOCK, Reach, all_taps, apply_real_taps, made
 from xdops.engine.geometry import Part, pad, place
 from xdops.engine.mixing import group_first, group_last
-from xdops.engine.operator import is_traced
 from xdops.engine.passes import compute
 from xdops.engine.plan import Plan
 from xdops.engine.planar import matmul, multiply
 from xdops.engine.planner import make_plan, possible_plans
 from xdops.engine.spectrum import Spectrum
+from xdops.engine.tracing import is_traced
 from xdops.errors import XDError
 from xdops.operations.axes import Axis
-from xdops.operations.definition import check_dtype, check_input
+from xdops.operations.definition import check_device, check_dtype, check_input
 from xdops.operations.fixed import Ranges, count, dense_matrix, matrix_of, per_dimension
 from xdops.operations.source import Source
 
@@ -89,6 +89,7 @@ class DenseOperator(nn.Module):
                 f"(batch, {', '.join(map(str, self.inputs))}), for which the operation was merged",
                 "op.merged() without input_size takes all sizes that the operation takes",
             )
+        check_device(input, self.matrix)
         check_dtype(input, self.matrix.dtype)
         return torch.addmm(self.offset, input.flatten(1), self.matrix).unflatten(1, self.outputs)
 
@@ -106,6 +107,7 @@ class _Merged(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         check_input(input, self.in_channels, self.axes)
+        check_device(input, self.weights())
         check_dtype(input, self.weights().dtype)
         lengths = input.shape[2:]
         x = pad(input, self.axes, self.padding_mode)
@@ -188,12 +190,15 @@ class MergedSpectrum(_Merged):
         return self.taps
 
     def fixed(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+        traced = is_traced(x)
+        if not traced and x.shape[0] == 0:  # a batch of one that nobody looks at
+            return self.fixed(torch.cat((x, x.new_zeros(1, *x.shape[1:]))), lengths)[:0]
         pairs = list(zip(self.axes, lengths, strict=True))
         along = range(0, len(pairs), self.together)
         columns = [[axis.columns(m) for axis, m in pairs[i : i + self.together]] for i in along]
         rows = [[axis.rows(m) for axis, m in pairs[i : i + self.together]] for i in along]
         L = [getattr(self, f"L_{i}") for i in range(self.count)]
-        plain = is_traced(x) or torch.is_autocast_enabled(x.device.type)
+        plain = traced or torch.is_autocast_enabled(x.device.type)
         y = self._plain(x, L, rows, columns) if plain else self._fast(x, L, rows, columns)
         return y.reshape(x.shape[0], self.out_channels, *(axis.out(m) for axis, m in pairs))
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from xdops.engine.description import Description
 from xdops.engine.evaluate import evaluate, plan_of
 from xdops.engine.evaluation import Evaluation, Operands
-from xdops.engine.operator import evaluate_traced, is_traced
+from xdops.engine.operator import evaluate_traced
 from xdops.engine.plan import Plan
+from xdops.engine.tracing import is_traced
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
@@ -20,9 +21,12 @@ from xdops.matrices.pairs import to_complex
 from xdops.operations.architecture import ARCHITECTURE, Architecture
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
-from xdops.operations.definition import check_device, check_dtype, check_input, check_shape, xd_operation
+from xdops.operations.definition import check_dense, check_device, check_dtype, check_input, check_shape, xd_operation
 from xdops.operations.merged import merged
 from xdops.operations.source import Source
+
+#: Files of earlier versions hold the columns as buffers of this name; they say nothing that the operation does not know.
+OLD_COLUMNS = "weight_columns_"
 
 
 class XDOperation(Architecture):
@@ -53,7 +57,7 @@ class XDOperation(Architecture):
         padding_mode: str = "zeros",
         transposed_weight: bool = False,
         complex_weight: bool = False,
-        weight_columns: Sequence[Tensor] | None = None,
+        weight_columns: Sequence[Tensor] = (),
         causal: int | None = None,
         source: Source | None = None,
         plan: str | Plan = "auto",
@@ -72,9 +76,8 @@ class XDOperation(Architecture):
         self.padding: tuple[int, ...] | str = (0,) * dims
         self.output_padding, self.transposed = (0,) * dims, False
         self._check(K, L, M, b, C)
-        for i, columns in enumerate(weight_columns or ()):
-            self.register_buffer(f"weight_columns_{i}", columns)
-        self.places_weight = weight_columns is not None
+        # Numbers, not buffers: moving averages of a network's buffers would round them down.
+        self.columns = tuple(tuple(int(c) for c in columns) for columns in weight_columns)
         self.causal, self.plan = causal, plan
         if causal is not None and dims != 1:
             raise XDError(f"causal in {dims} dimensions", "causal in one dimension", "causal=None")
@@ -154,7 +157,10 @@ class XDOperation(Architecture):
     @property
     def weight_columns(self) -> list[Tensor]:
         """Per dimension the columns of L that the taps meet; empty where these are the first ones."""
-        return [getattr(self, f"weight_columns_{i}") for i in range(len(self.axes))] if self.places_weight else []
+        if not self.columns:
+            return []
+        device = self._learnable("L")[0].tensors()[0].device
+        return [torch.tensor(columns, device=device) for columns in self.columns]
 
     def description(self) -> Description:
         """What the engine has to know beside the tensors."""
@@ -174,11 +180,11 @@ class XDOperation(Architecture):
 
     def operands(self, weight: Tensor | None = None) -> Operands:
         """The tensors as they are now, whoever put them there; the weight may be given, where it has been looked up already."""
-        values: list[Tensor] = [v for name in "KLM" for m in self._learnable(name) for v in m.tensors()]
         w: Tensor = self.weight if weight is None else weight
-        return Operands(w, read(self, "b"), read(self, "C"), values, self.weight_columns)
+        return Operands(w, read(self, "b"), read(self, "C"), self._values(), self.weight_columns)
 
     def forward(self, input: Tensor) -> Tensor:
+        check_dense(input)
         traced = is_traced(input)
         if traced:
             check_input(input, self.in_channels, self.axes)
@@ -219,7 +225,8 @@ class XDOperation(Architecture):
         module. This operation stays as it is, and what it learns later does not reach the module.
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
-        return self._looking_like_this(merged(self, size))
+        with self.settled():
+            return self._looking_like_this(merged(self, size))
 
     def evaluate(self, x: Tensor, plan: str) -> Tensor:
         """The definition in complex arithmetic, with its K-matrices multiplied as `plan` says, "dense" or "staged": the oracle."""
@@ -229,6 +236,11 @@ class XDOperation(Architecture):
             x, self.filters, self.matrix("K"), self.matrix("L"), self.matrix("M"), self.axes,
             b=self.b, C=self.C, bias=self.bias, groups=self.groups, padding_mode=self.padding_mode, plan=plan,
         )  # fmt: skip
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for key in [key for key in state_dict if key.startswith(f"{prefix}{OLD_COLUMNS}")]:
+            del state_dict[key]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def copy(self) -> "XDOperation":
         return copy.deepcopy(self)

@@ -9,46 +9,41 @@ With fixed parameters it *is* a convolution, whose filters have H taps.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xdops.engine.correlate import correlate_alone, correlate_by_fft
-from xdops.engine.operator import is_traced
-from xdops.engine.tap_rows import tap_rows
+from xdops.engine.evaluation import Operands
+from xdops.engine.operator import evaluate_as_operator
+from xdops.engine.shift import (
+    ShiftDescription,
+    Window,
+    convolve,
+    evaluate_shift,
+    long_filters,
+    plan_shift,
+    rows_of_taps,
+)
+from xdops.engine.shift_plan import ShiftPlan
+from xdops.engine.tracing import is_compiled, is_traced
 from xdops.errors import XDError
 from xdops.matrices import KMatrix
-from xdops.matrices.pairs import check_floating, to_complex
+from xdops.matrices.learnable import read
+from xdops.matrices.pairs import check_floating
 from xdops.operations.architecture import ARCHITECTURE, Architecture
-from xdops.operations.definition import check_device, check_dtype
-from xdops.operations.shift_plan import ShiftPlan, ShiftProblem, make_shift_plan
+from xdops.operations.definition import check_dense, check_device, check_dtype
 from xdops.operations.source import Source
 
-CONVS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-
-
-@dataclass(frozen=True)
-class Window:
-    """One dimension: output t is row `row` of an operation of `size` points, on inputs t * stride - pad[0] and later ones."""
-
-    size: int  # H
-    row: int
-    stride: int
-    pad: tuple[int, int]
-
-    def out(self, m: int) -> int:
-        return (m + sum(self.pad) - self.size) // self.stride + 1
 
 
 class ShiftInvariantOperation(Architecture):
     """An XD-operation that is the same at every position, in 1, 2 or 3 dimensions.
 
     K, L, M: one K-matrix of size H per dimension. b, C, weight, groups, `trained` and `source` as in `XDOperation`. plan: how to
-    evaluate, "auto" or the name of a form (see `xdops.operations.shift_plan`).
+    evaluate, "auto" or the name of a form (see `xdops.engine.shift_plan`).
     """
 
     def __init__(
@@ -89,98 +84,53 @@ class ShiftInvariantOperation(Architecture):
         """H per dimension."""
         return tuple(w.size for w in self.windows)
 
+    def description(self) -> ShiftDescription:
+        """What the engine has to know beside the tensors."""
+        K, L, M = [tuple([m.layout for m in self._learnable(name)]) for name in "KLM"]
+        return ShiftDescription(
+            lines=self.windows,
+            K=K,
+            L=L,
+            M=M,
+            kernel=self.kernel_size,
+            groups=self.groups,
+            padding_mode=self.padding_mode,
+            plan=self.plan,
+        )
+
+    def operands(self, weight: Tensor | None = None) -> Operands:
+        """The tensors as they are now, whoever put them there; the weight may be given, where it has been looked up already."""
+        w: Tensor = self.weight if weight is None else weight
+        return Operands(w, read(self, "b"), read(self, "C"), self._values(), [])
+
     def rows_of_taps(self) -> list[Tensor]:
         """Per dimension the rows a_j of K diag(L[:, j]) M, complex, (taps, H)."""
-        rows = []
-        for i, (window, taps) in enumerate(zip(self.windows, self.kernel_size, strict=True)):
-            matrices = [self._learnable(name)[i] for name in "KLM"]
-            rows.append(tap_rows(window.row, taps, [m.layout for m in matrices], [v for m in matrices for v in m.tensors()]))
-        return rows
-
-    def row_of_b(self) -> Tensor:
-        """The same row of K diag(b) M over the whole window, complex, (H...)."""
-        assert self.b is not None
-        grid = to_complex(self.b)
-        for dim, (window, K, _, M) in enumerate(zip(self.windows, *self._matrices(), strict=True)):
-            k = K.to_dense(rows=[window.row])[0]
-            grid = ((grid.movedim(dim, -1) * k) @ M.to_dense()).movedim(-1, dim)
-        return grid
-
-    def _matrices(self) -> list[list[KMatrix]]:
-        """K, L and M, each per dimension."""
-        return [[m.matrix for m in self._learnable(name)] for name in "KLM"]
-
-    def long_filters(self) -> Tensor:
-        """The filters of the convolution that this is now, (c_out, c_in/groups, H...): Re(C (sum_j w_j a_j + b's row))."""
-        w: Tensor = self.weight
-        rows = self.rows_of_taps()
-        if len(rows) == 1 and self.b is None and self.C is None:
-            return w.to(rows[0].real.dtype) @ rows[0].real
-        filters = w.to(rows[0].dtype)
-        for dim, a in enumerate(rows, start=2):
-            filters = (filters.movedim(dim, -1) @ a).movedim(-1, dim)
-        if self.b is not None:
-            filters = filters + self.row_of_b()
-        if self.C is not None:
-            filters = filters * to_complex(self.C).reshape(*self.C.shape[:-1], *(1 for _ in self.windows))
-        return filters.real
+        return rows_of_taps(self.description(), self.operands())
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
+        weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
+        description, operands = self.description(), self.operands(weight)
+        if is_compiled():
+            device = input.device.type
+            autocast = device != "meta" and torch.is_autocast_enabled(device)
+            dtype = torch.get_autocast_dtype(device) if autocast else input.dtype
+            y = evaluate_as_operator(description, operands, input, dtype)
+            return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in self.windows))
         if is_traced(input):  # numbers cannot be looked at, nor plans be made
-            return self._convolve(input, self.long_filters(), self.bias)
-        plan = self.plan_for(input)
-        if plan.form == "source":
+            return convolve(description, input, long_filters(description, operands), bias)
+        if self.plan == "auto" and self._is_source():
             assert self.source is not None
-            return self.source(input, self.weight, self.bias)
-        if plan.form.startswith("taps"):
-            return self._by_taps(input, plan.form == "taps-fft")
-        return self._convolve(input, self.long_filters(), self.bias, plan.form == "filter-fft")
+            return self.source(input, weight, bias)
+        return evaluate_shift(description, operands, input, bias)
 
     def plan_for(self, x: Tensor) -> ShiftPlan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
-        problem = ShiftProblem(
-            tuple(m + sum(w.pad) for m, w in zip(x.shape[2:], self.windows, strict=True)),
-            tuple(w.out(m) for m, w in zip(x.shape[2:], self.windows, strict=True)),
-            tuple(w.stride for w in self.windows),
-            self.sizes,
-            self.kernel_size,
-            x.shape[0],
-            self.in_channels,
-            self.out_channels,
-            self.groups,
-            self.b is None and self.C is None,
-            self._is_source(),
-        )
-        return make_shift_plan(problem, self.plan)
-
-    def _by_taps(self, x: Tensor, by_fft: bool) -> Tensor:
-        """In one dimension: every channel through the k filters a_j, then channels mixed tap by tap. No filter is ever built."""
-        (window,), (a,) = self.windows, self.rows_of_taps()
-        batch, channels, _ = x.shape
-        filters = a.real.to(x.dtype)  # (k, H)
-        alone = self._pad(x).flatten(0, 1)  # (batch c_in, m)
-        z = correlate_by_fft(alone[:, None], filters[:, None], (1,)) if by_fft else correlate_alone(alone, filters)
-        z = z[..., :: window.stride].reshape(batch, channels * len(a), -1)  # as the flattened weight: channel i's tap j at i k + j
-        weight = self.weight.flatten(1)
-        if self.groups > 1:
-            return F.conv1d(z, weight[..., None], self.bias, groups=self.groups)
-        y = weight @ z
-        return y if self.bias is None else y + self.bias[:, None]
-
-    def _convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None, by_fft: bool = False) -> Tensor:
-        padded, stride = self._pad(x), tuple(w.stride for w in self.windows)
-        if not by_fft:
-            return cast(Tensor, CONVS[len(stride)](padded, filters.to(x.dtype), bias, stride, groups=self.groups))
-        y = correlate_by_fft(padded, filters.to(x.dtype), stride, self.groups)
-        return y if bias is None else y + bias.reshape(-1, *(1 for _ in stride))
-
-    def _pad(self, x: Tensor) -> Tensor:
-        amounts = [p for w in reversed(self.windows) for p in w.pad]
-        return F.pad(x, amounts, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
+        return plan_shift(self.description(), self.operands(), x, source=self._is_source())
 
     def _check(self, x: Tensor) -> None:
         """Refuse what does not fit, before anything is computed."""
+        check_dense(x)
         check_floating(x.dtype, "an input")
         mine = self._learnable("K")[0].tensors()[0]  # not the weight, which may be computed at every look
         check_device(x, mine)
@@ -206,10 +156,14 @@ class ShiftInvariantOperation(Architecture):
                     "a longer input",
                 )
 
-    @torch.no_grad()
     def merged(self) -> nn.Module:
         """The convolution that this is now, as torch's own layer, after a padding layer where the two sides differ."""
-        filters, dims = self.long_filters().to(self.weight.dtype), len(self.windows)
+        with self.settled(), torch.no_grad():
+            return self._looking_like_this(self._convolution())
+
+    def _convolution(self) -> nn.Module:
+        operands, bias, dims = self.operands(), read(self, "bias"), len(self.windows)
+        filters = long_filters(self.description(), operands).to(operands.weight.dtype)
         even = all(low == high for low, high in (w.pad for w in self.windows))
         conv = _LAYERS[dims](
             self.in_channels,
@@ -218,16 +172,16 @@ class ShiftInvariantOperation(Architecture):
             stride=tuple(w.stride for w in self.windows),
             padding=tuple(w.pad[0] for w in self.windows) if even else 0,
             groups=self.groups,
-            bias=self.bias is not None,
+            bias=bias is not None,
             padding_mode=self.padding_mode if even else "zeros",
             device=filters.device,
             dtype=filters.dtype,
         )
         conv.requires_grad_(False)
         conv.weight.copy_(filters)
-        if self.bias is not None:
-            conv.bias.copy_(self.bias)
-        return self._looking_like_this(conv if even else nn.Sequential(Padding(self.windows, self.padding_mode), conv))
+        if bias is not None:
+            conv.bias.copy_(bias)
+        return conv if even else nn.Sequential(Padding(self.windows, self.padding_mode), conv)
 
     def extra_repr(self) -> str:
         return (

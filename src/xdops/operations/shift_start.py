@@ -5,12 +5,13 @@ from typing import Any
 
 from torch import nn
 
+from xdops.engine.shift import Window
 from xdops.errors import XDError
 from xdops.matrices import smooth_size
 from xdops.matrices.pairs import check_floating
 from xdops.operations.architecture import ARCHITECTURE
 from xdops.operations.axes import Axis, Taps
-from xdops.operations.shift_invariant import ShiftInvariantOperation, Window
+from xdops.operations.shift_invariant import ShiftInvariantOperation
 from xdops.operations.source import Source
 from xdops.operations.warmstart import (
     Depth,

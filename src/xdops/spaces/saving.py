@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from xdops.convert.checks import check_values, unwrapped
 from xdops.convert.edges import kept_edge
 from xdops.errors import XDError
+from xdops.operations.operation import OLD_COLUMNS
 from xdops.operations.resampling import ResampledOperation
 from xdops.spaces.records import merge_again_, repeat_, surgery
 from xdops.storage.documents import understood
@@ -182,7 +183,8 @@ def plain_data(extra: dict[str, Any]) -> dict[str, Any]:
 def check_state(given: str, model: nn.Module, state: Mapping[str, Any]) -> None:
     """Refuse tensors of other names and shapes than the model's, naming them."""
     own = model.state_dict()
-    differing = [f"{name} is missing here" for name in state if name not in own]
+    known = [name for name in state if not name.rpartition(".")[2].startswith(OLD_COLUMNS)]
+    differing = [f"{name} is missing here" for name in known if name not in own]
     differing += [f"{name} is missing there" for name in own if name not in state]
     for name in own:
         there, here = (tuple(getattr(tensors.get(name), "shape", ())) for tensors in (state, own))

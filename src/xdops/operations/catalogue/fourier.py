@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, dft, digit_reversal
+from xdops.matrices.pairs import to_complex
 from xdops.matrices.radices import prime_factors
 from xdops.matrices.special import diagonal
 from xdops.operations.architecture import ARCHITECTURE
@@ -56,23 +57,23 @@ class SpectralConv(nn.Module):
         self.weight = nn.Parameter(torch.rand(shape, device=device, dtype=dtype) / (c_in * c_out))
 
     def forward(self, x: Tensor) -> Tensor:
-        return spectral_convolution(x, torch.view_as_complex(self.weight).unbind(), self.modes)
+        return spectral_convolution(x, to_complex(self.weight).unbind(), self.modes)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels} -> {self.out_channels}, modes={self.modes}"
 
 
 def spectral_convolution(x: Tensor, weights: Sequence[Tensor], modes: Sequence[int]) -> Tensor:
-    """The layer as a function; weights: one complex (c_in, c_out, *modes) per corner."""
+    """The layer as a function; weights: one complex (c_in, c_out, *modes) per corner; half precisions in single precision."""
     sizes = tuple(x.shape[2:])
     check_grid(modes, sizes)
     dims = tuple(range(2, x.dim()))
-    spectrum = torch.fft.rfftn(x, dim=dims)
+    spectrum = torch.fft.rfftn(x.to(torch.promote_types(x.dtype, torch.float32)), dim=dims)
     out = spectrum.new_zeros(x.shape[0], weights[0].shape[1], *spectrum.shape[2:])
     for corner, w in zip(corners(modes), weights, strict=True):
         block = (slice(None), slice(None), *corner)
         out[block] = torch.einsum("bi...,io...->bo...", spectrum[block], w)
-    return torch.fft.irfftn(out, s=sizes, dim=dims)
+    return torch.fft.irfftn(out, s=sizes, dim=dims).to(x.dtype)
 
 
 def corners(modes: Sequence[int]) -> Iterator[Block]:
@@ -156,7 +157,7 @@ class SpectralSource:
     modes: tuple[int, ...]
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        y = spectral_convolution(x, torch.view_as_complex(from_filters(weight, self.modes)).unbind(), self.modes)
+        y = spectral_convolution(x, to_complex(from_filters(weight, self.modes)).unbind(), self.modes)
         return y if bias is None else y + bias.reshape(-1, *(1 for _ in self.modes))
 
 

@@ -69,7 +69,7 @@ def candidates(op: XDOperation) -> Iterator[tuple[str, XDOperation]]:
             if max(kernel) > 1 and all(d * (k - 1) < n for k, n in zip(kernel, op.sizes, strict=True)):
                 yield f"convolution {label}, dilation {d}", _convolution(op, kernel, d, all_to_all)
     whole = op.domain == op.sizes  # where alone the frequencies of a DFT are
-    if op.complex_weight and op.places_weight and whole:
+    if op.complex_weight and op.columns and whole:
         L = [deepen_input(identity(n, radices=r, dtype=torch.float64), op.depth[1]) for n, _, r in _grid(op)]
         yield f"fno, {'x'.join(map(str, op.kernel_size))} modes", _rebuilt(op, L, torch.zeros(op.sizes), all_to_all)
         if all(isinstance(axis, WholeAxis) for axis in op.axes):  # it started as a spectral convolution
@@ -133,10 +133,9 @@ def _rebuilt(op: XDOperation, L: Sequence[KMatrix], b: Tensor, C: Tensor) -> XDO
     M = [deepen_input(into, op.depth[2]) for into in fourier]
     K = [deepen_output(into.adjoint(), op.depth[0]) for into in fourier]
     weight = op.weight.detach().cpu().clone()
-    columns = [getattr(op, f"weight_columns_{i}") for i in range(len(op.axes))] if op.places_weight else None
     K, L, M = (in_dtype(matrices, dtype) for matrices in (K, L, M))
     return XDOperation(
         op.axes, weight, K, L, M, b=to_pairs(b).to(dtype), C=to_pairs(C).to(dtype),
         groups=op.groups, padding_mode=op.padding_mode, transposed_weight=op.transposed_weight, complex_weight=op.complex_weight,
-        weight_columns=columns,
+        weight_columns=op.weight_columns,
     )  # fmt: skip
