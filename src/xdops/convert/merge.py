@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from xdops.convert.edges import check_module, keep_edge, kept_edge
+from xdops.convert.hooks import pass_hooks_on
 from xdops.convert.replace import swap
 from xdops.errors import XDError
 from xdops.operations import Operation
@@ -34,6 +35,7 @@ def merge_operations(model: nn.Module, operations: Sequence[Operation]) -> None:
     plain = [(op, op.merged()) for op in operations]
     for op, module in plain:
         keep_edge(module, op)
+        pass_hooks_on(op, module)
         swap(model, op, module)
 
 
@@ -44,6 +46,7 @@ def unmerge_(model: nn.Module) -> None:
     """
     for module, op in merged_layers(model):
         like = next(t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point())
+        pass_hooks_on(module, op)
         swap(model, module, op.to(like.device, like.dtype))
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from xdops.convert import weights
 from xdops.convert.checks import check_example, check_model
 from xdops.convert.edges import origin_of, relative_distance, set_origin
+from xdops.convert.hooks import pass_hooks_on
 from xdops.convert.replace import swap
 from xdops.convert.report import by
 from xdops.convert.uses import ExampleInput, Uses, arguments, record_uses, undisturbed
@@ -18,6 +19,7 @@ from xdops.convert.xd import XDOrigin, warm_started
 from xdops.errors import XDError
 from xdops.measuring.tables import html_table, table
 from xdops.operations import XDOperation
+from xdops.operations.architecture import computes_weight
 from xdops.operations.resampling import ResampledOperation
 
 _HEAD = ("layer", "was for", "is for", "how")
@@ -85,6 +87,9 @@ def resize_(model: nn.Module, example_input: ExampleInput) -> ResizeReport:
         for _, place, module, _ in changes:
             swap(model, module, place)
         raise
+    for _, place, module, _ in changes:
+        if not (isinstance(module, ResampledOperation) and module.operation is place):  # inside of it, it keeps its hooks
+            pass_hooks_on(place, module)
     return ResizeReport(tuple(row for *_, row in changes))
 
 
@@ -92,6 +97,7 @@ def unresized_(model: nn.Module) -> None:
     """Take operations out of what resamples around them."""
     for module in list(model.modules()):
         if isinstance(module, ResampledOperation):
+            pass_hooks_on(module, module.operation)
             swap(model, module, module.operation)
 
 
@@ -137,6 +143,14 @@ def _as_backbone(model: nn.Module) -> Iterator[dict[str, nn.Module]]:
             swap(model, source, place)
 
 
+def check_own_weight(name: str, op: XDOperation) -> None:
+    """Refuse what a hook computes anew at every call, which another operation would not."""
+    if any(map(computes_weight, op._forward_pre_hooks.values())):
+        raise XDError(
+            f"{name}, whose weight is pruned or computed by a hook", "a weight of its own", "prune.remove(layer, 'weight')"
+        )
+
+
 def _resized(
     name: str, op: XDOperation, origin: XDOrigin, inputs: tuple[int, ...], outputs: tuple[int, ...], device: torch.device
 ) -> tuple[nn.Module, ResizedLayer]:
@@ -145,11 +159,16 @@ def _resized(
         return op, ResizedLayer(name, inputs, inputs, "as it was made")
     row = ResizedLayer(name, recipe.input_size, inputs, "")
     if relative_distance(origin.now(op), origin.warm_start()) == 0:
+        check_own_weight(name, op)
         example = torch.zeros(1, recipe.channels[0], *inputs, dtype=recipe.dtype)
         sizes = origin.kind.sizes(origin.source, [example], recipe.config)
         moved = dataclasses.replace(origin, recipe=dataclasses.replace(recipe, input_size=inputs, size=sizes))
         new = warm_started(moved, device)
+        assert isinstance(new, XDOperation)
         weights.share(op, new)
+        for (_, p), (_, was) in zip(new.architecture(), op.architecture(), strict=True):
+            p.requires_grad_(was.requires_grad)
+        new.trained, new.plan = op.trained, op.plan
         set_origin(new, moved)
         return new, dataclasses.replace(row, how="untouched: its layer at the new size")
     if op.causal is not None:

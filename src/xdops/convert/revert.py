@@ -3,6 +3,7 @@
 from torch import nn
 
 from xdops.convert.edges import edges, origin_of
+from xdops.convert.hooks import pass_hooks_on
 from xdops.convert.kinds import describe
 from xdops.convert.merge import merged_layers
 from xdops.convert.replace import swap
@@ -23,6 +24,7 @@ def revert_(model: nn.Module) -> RevertReport:
     found = [(name, place, origin.give_back(edge)) for name, place, edge, origin in origins]  # what can fail comes first
     for _, place, back in found:
         back.put()
+        pass_hooks_on(place, back.module)
         swap(model, place, back.module)
     unresized_(model)
     return RevertReport(tuple(RevertedLayer(name, describe(back.module), back.change, back.note) for name, _, back in found))

@@ -22,7 +22,9 @@ def weight_norm_hook(module: nn.Module) -> WeightNorm | None:
 def has_other_hooks(module: nn.Module) -> bool:
     """Hooks, other than that one, which would be lost with the module."""
     before = [hook for hook in module._forward_pre_hooks.values() if hook is not weight_norm_hook(module)]
-    return bool(before or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks)
+    calls = before or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks
+    files = module._state_dict_pre_hooks or module._state_dict_hooks or module._load_state_dict_post_hooks
+    return bool(calls or files)  # not those before loading: torch's weight_norm has one, and load_state_dict tells what it misses
 
 
 def is_own(module: nn.Module) -> bool:

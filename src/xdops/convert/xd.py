@@ -73,7 +73,8 @@ class XDOrigin(Origin):
     def give_back(self, edge: nn.Module) -> GivenBack:
         assert isinstance(edge, Operation)
         change = relative_distance(self.now(edge), self.warm_start())
-        returned = self.kind.give_back(self.module, self.source, edge)
+        with edge.settled():
+            returned = self.kind.give_back(self.module, self.source, edge)
         notes = ("the learned architecture is lost" if change else "", returned.note)
         return GivenBack(returned.module, returned.put, change, "; ".join(filter(None, notes)))
 
