@@ -10,7 +10,7 @@ import bad_world
 import pytest
 from mini_table import in_a_folder_of_its_own, replace_rows, reproduce, results, search_row  # noqa: F401
 
-from xdops.report.result_page import hours
+from xdops.measuring.duration import hours
 
 
 def means() -> dict[str, float | None]:
@@ -37,7 +37,7 @@ def test_rows_without_runs_here_keep_what_was_found_elsewhere_if_their_settings_
 
 
 def test_hours_are_short_and_never_nothing() -> None:
-    assert [hours(value) for value in (None, 0.001, 0.25, 12.3)] == ["–", "< 0.01", "0.25", "12"]
+    assert [hours(value) for value in (None, 0.001, 0.25, 12.3, 1234.5)] == ["–", "< 0.01", "0.25", "12", "1,234"]
 
 
 def test_results_that_cannot_be_read_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,3 +22,10 @@ def lasting(seconds: float) -> str:
         if seconds >= 2 * unit or (seconds >= unit and name in ("h", "min")):
             return f"{seconds / unit:,.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def hours(value: float | None) -> str:
+    """For a column of hours: 0.42, 12, 1,234; never nothing for something."""
+    if value is None:
+        return "–"
+    return "< 0.01" if value < 0.0095 else f"{value:.2g}" if value < 10 else f"{value:,.0f}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xdops.errors import XDError
+from xdops.measuring.duration import hours
 from xdops.report.paired import paired_rows
 from xdops.report.paper_state import paper_state
 from xdops.report.plan import plan_section
@@ -175,10 +176,6 @@ def details_table(table: Results) -> str:
     where = f"on the machine{'s' if len(table['machines']) > 1 else ''} named below{', the paper on a V100' if theirs else ''}"
     said = f"Hours of one run, and time for all seeds together, {where}. Weights and architecture are numbers of parameters."
     return f"{markdown(heads, lines)}\n{said}\n"
-
-
-def hours(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}" if value >= 0.0095 else "< 0.01"
 
 
 def tuning_table(table: Results) -> str:

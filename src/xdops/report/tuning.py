@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from xdops.experiments.tuning import Trial, Tuned
+from xdops.measuring.duration import hours
 from xdops.report.style import INK, colour, literal, quiet
 from xdops.report.summary import is_share, number
 
@@ -25,7 +26,7 @@ def tuning_lines(tuned: TunedSpaces, metric: str) -> list[tuple[str, ...]]:
             space,
             f"{len(found.trials)}",
             f"{found.epochs:,}",
-            f"{found.seconds / 3600:.2g}",
+            hours(found.seconds / 3600),
             setting(found.values),
             validation(found.trials[found.chosen], metric),
         )
