@@ -46,6 +46,14 @@ WORKERS: dict[str, tuple[Value, ...]] = {
     "--gpus-per-run": (*WHOLE, "1000"),
 }
 
+#: Places for runs that are none.
+URLS: tuple[Value, ...] = (
+    ("nosuch://bucket/mine", "fsspec does not open .*Protocol not known: nosuch"),
+    ("s3:/bucket/mine", "with one slash.*s3://bucket"),
+    ("sftp://me:secret@host/mine", "a URL with a password in it"),
+    "dir://mine::file:///proc", "http://127.0.0.1:1/mine", "memory::", "a::b://c", "file:", "file://file/below", "://",
+)  # fmt: skip
+
 #: By command: one that is good, and bad values of every flag that takes some. Those that take none are given one, see `flag_cases`.
 FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
     "search": (SEARCH, {
@@ -54,7 +62,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--seed": WHOLE,
         "--epochs": (*WHOLE, ("0", "epochs=0"), ("2147483647", "--however-long|epochs=")),
         "--out": ("file", ("notes", "holds other files"), ("notes/thesis.txt", "is a file"), "file/below", "data.npz", "x" * 300,
-                  "/proc/xdops", "/dev/null", ("\udcff", "no text in UTF-8")),
+                  "/proc/xdops", "/dev/null", ("\udcff", "no text in UTF-8"), *URLS),
         "--x-name": ("", ("ecg", "no array 'ecg'.*which has: x, y"), "x/y", "[bold]", "x\ny"),
         "--y-name": ("", "rhythm", "\udcff"),
         "--layout": ("", ("NCHW", "expected one of NL"), "XYZ", "C"),
@@ -98,7 +106,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--scale": ("", "huge"),
         "--rows": ("nothing-like-this", "", "["),
         "--seeds": (*WHOLE, "1 1", " ".join(map(str, range(101)))),
-        "--out": ("file", "file/below", "/proc/xdops"),
+        "--out": ("file", "file/below", "/proc/xdops", *URLS),
         "--results": ("file", "file/below", "/proc/xdops"),
         "--docs": ("file", "file/below", "/proc/xdops", "."),
         **WORKERS,

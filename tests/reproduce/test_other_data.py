@@ -28,7 +28,7 @@ def waves() -> Arrays:
 
 def test_the_defaults_are_those_of_the_command(tmp_path: Path) -> None:
     task = task_from_arrays(waves(), "waves", DataSettings())
-    experiment = Search(data="waves.npz", out=tmp_path / "run").experiment(task, RECIPES["classification"])
+    experiment = Search(data="waves.npz").experiment(task, RECIPES["classification"], tmp_path / "run")
     for space in ("backbone", "darts", "xd"):
         assert experiment.settings_of(space, experiment.search) == default_search(RECIPES["classification"], space)
     assert experiment.network.depth == (3, 3, 3)

@@ -14,6 +14,8 @@ from search_support import assert_same_run
 
 from xdops.cli.main import main
 from xdops.experiments.finished import Finished
+from xdops.storage.cache import VARIABLE
+from xdops.storage.mirror import Mirror
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'xdops[ray]')")
 
@@ -50,13 +52,19 @@ def test_runs_of_which_one_has_its_worker_killed_equal_runs_in_turn(address: str
         assert_same_run(Path("alone/runs") / run, Path("together/runs") / run)
 
 
-def test_trials_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_search(address: str, home: Path, capsys) -> None:
+def test_trials_at_a_url_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_search_in_a_folder(
+    address: str, home: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(home / "cache"))
+    (home / "there" / "bucket").mkdir(parents=True)
+    url = f"dir://bucket/mine::file://{home}/there"
     words = [*WORDS, "--backbone", "small", "--spaces", "backbone", "--trials", "4"]
-    assert main([*words, "--ray", address, "--out", "together"]) == 0
+    assert main([*words, "--ray", address, "--out", url]) == 0
     printed = capsys.readouterr().out
     assert "backbone, trial 0: epoch 1/4 done" in printed
     assert "asha" not in printed.lower()  # no words of Ray Tune's own
     assert main([*words, "--out", "alone"]) == 0
+    Mirror(url, home / "together").pull()
     together, alone = (Finished.open(Path(out)).tuned()["backbone"] for out in ("together", "alone"))
     assert min(trial.epochs for trial in together.trials) < max(trial.epochs for trial in together.trials) == 4
     for one, other in zip(together.trials, alone.trials, strict=True):
@@ -65,6 +73,7 @@ def test_trials_are_stopped_early_by_ray_tune_and_each_is_that_of_a_sequential_s
             assert one.best is not None
             assert other.best is not None
             assert one.best.validation_loss == other.best.validation_loss
+    assert len(list(Path("together/tuning").glob("backbone-[0-3]/metrics.jsonl"))) == 4
     assert not list(Path("together/tuning").glob("*-ray"))
 
 
@@ -93,8 +102,16 @@ def test_a_folder_that_one_machine_alone_sees_is_refused(address: str, home: Pat
     out = f"/proc/self/fd/{folder}/out"  # which means something in this process only
     assert main([*WORDS, "--ray", address, "--out", out]) == 2
     os.close(folder)
-    assert "does not see" in " ".join(capsys.readouterr().err.split())
+    assert "is not seen by" in " ".join(capsys.readouterr().err.split())
     assert list(Path("folder").iterdir()) == []
+
+
+def test_a_url_that_one_process_alone_sees_is_refused(address: str, home: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv(VARIABLE, str(home / "cache"))
+    assert main([*WORDS, "--ray", address, "--out", "memory://mine"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert re.search(r"--out memory://mine, which is not seen by [0-9.]+ \(no such file\)", said)
+    assert not (home / "cache").exists()
 
 
 def test_what_no_machine_has_room_for_is_refused(address: str, home: Path, capsys) -> None:

@@ -9,8 +9,9 @@ import tyro
 from rich.console import Console
 
 from xdops.cli import terminal
+from xdops.cli.places import check_shared_memory, find_place
 from xdops.cli.search import Flag, MaybeInt, MaybePath, MaybeText
-from xdops.cli.workers import WorkerOptions, check_path, open_workers
+from xdops.cli.workers import WorkerOptions, open_workers
 from xdops.errors import XDError
 from xdops.report.paper_state import state_table
 from xdops.report.pictures import PICTURES
@@ -20,6 +21,8 @@ from xdops.reproduce.reproduction import Reproduction
 from xdops.reproduce.tables import TABLES, Context, Scale, find_table
 from xdops.search import Interrupted, Progress, Silent
 from xdops.search.settings import check_seed
+from xdops.storage.place import Place
+from xdops.workers import Job
 
 MOST_SEEDS = 100
 
@@ -48,8 +51,8 @@ class Reproduce:
     """Run only rows whose name holds one of these, e.g. cnn-xd or resolution-256, or matches it as a glob."""
     seeds: tuple[int, ...] = ()
     """Run these seeds, instead of those of the table."""
-    out: Path = Path("runs/reproduce")
-    """The folder of the runs: checkpoints, metrics, results."""
+    out: Annotated[str, tyro.conf.arg(metavar="DIR|URL")] = "runs/reproduce"
+    """The folder of the runs: checkpoints, metrics, results; or a URL that fsspec knows, such as s3://bucket/paper."""
     results: Path = Path("results")
     """Where TABLE-SCALE.json is written."""
     docs: Path = Path("docs")
@@ -60,7 +63,7 @@ class Reproduce:
     """Runs at a time on this machine: by Ray where it is installed (pip install 'xdops[ray]'), else in plain processes."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
     """auto, the Ray cluster that this machine has joined, or HOST:PORT of its head: as many runs at a time as it has room for. All
-    machines must see --out."""
+    machines must see --out: a folder that they share, or a URL."""
     cpus_per_run: MaybeInt = None
     """Threads of each run. Default: the cores divided by --workers; 1 on a cluster."""
     gpus_per_run: int = 0
@@ -81,9 +84,10 @@ class Reproduce:
             return self.write_page(console)
         if self.table is None:
             raise XDError("no table", f"one of {', '.join(TABLES) or 'none yet'}", "xdops reproduce --list")
-        check_path(self.out)
+        place = find_place(self.out)
         options = WorkerOptions(self.workers, self.ray, self.cpus_per_run, self.gpus_per_run)
-        reproduction = self.reproduction(self.table, self.out if options.in_turn else self.out.absolute())
+        check_shared_memory(place, self.workers)
+        reproduction = self.reproduction(self.table, place.folder if options.in_turn else place.folder.absolute())
         check_seeds(self.seeds)
         check_page(self.docs)
 
@@ -93,18 +97,24 @@ class Reproduce:
         def progress() -> Progress | None:
             return Silent() if self.quiet else None
 
+        def named(job: Job) -> Progress | None:
+            tell(job.name)
+            return progress()
+
+        home = Place(reproduction.out, place.mirror).below(reproduction.home.name)
         try:
-            if options.in_turn:
-                found = reproduction.run(tell, progress)
-            else:
-                with open_workers(options, reproduction.out, lambda job: progress(), None if self.quiet else console) as workers:
-                    found = reproduction.run_on(workers, tell)
+            with home.opened():
+                if options.in_turn and home.mirror is None:
+                    found = reproduction.run(tell, progress)
+                else:
+                    with open_workers(options, home, named, None if self.quiet else console) as workers:
+                        found = reproduction.run_on(workers, tell)
+                console.print(terminal_table(found))
+                if self.table in PICTURES:
+                    PICTURES[self.table](reproduction.context, reproduction.home, self.docs)
         except (Interrupted, KeyboardInterrupt):
             tell("Stopped; everything is saved. Run the same command again to continue.")
             return Interrupted.exit_code
-        console.print(terminal_table(found))
-        if self.table in PICTURES:
-            PICTURES[self.table](reproduction.context, reproduction.home, self.docs)
         return self.write_page(console)
 
     def write_page(self, console: Console) -> int:

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from xdops.backbones.request import Kind
 from xdops.cli import terminal
-from xdops.cli.workers import WorkerOptions, check_path, open_workers
+from xdops.cli.places import check_shared_memory, find_place
+from xdops.cli.workers import WorkerOptions, open_workers
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
 from xdops.errors import XDError
 from xdops.experiments.experiment import Experiment, first_process
 from xdops.experiments.finished import Finished
-from xdops.experiments.folder import REPORT
+from xdops.experiments.folder import REPORT, SETTINGS
 from xdops.experiments.network import NetworkSettings
 from xdops.experiments.ranges import read_ranges
 from xdops.experiments.recipes import EMBEDDED, Recipe, find_task
@@ -30,6 +31,7 @@ from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSetti
 from xdops.search.overall import OneOfMany, Overall
 from xdops.search.settings import Accelerator, Precision
 from xdops.storage.files import DiskFull
+from xdops.storage.place import Place
 from xdops.workers import Job
 
 DEFAULT_DATA = "permuted-digits"
@@ -39,6 +41,7 @@ MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint
 MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
 MaybeText = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
+MaybePlace = Annotated[str | None, tyro.conf.arg(metavar="DIR|URL", help_behavior_hint="")]
 MaybeKind = Annotated[
     Kind | None, tyro.conf.arg(metavar="classification|regression|dense|next-step|sequence-class", help_behavior_hint="")
 ]
@@ -80,8 +83,9 @@ class Search:
     """The first seed; the others count up from it."""
     epochs: MaybeInt = None
     """How many times the training data are seen. Default: 20 for digits, 40 for classification and regression, 100 for dense."""
-    out: MaybePath = None
-    """The folder of settings, metrics, checkpoints and report.html. Default: runs/NAME-OF-THE-DATA."""
+    out: MaybePlace = None
+    """The folder of settings, metrics, checkpoints and report.html, or a URL that fsspec knows, such as s3://bucket/mine. Default:
+    runs/NAME-OF-THE-DATA."""
     resume: Flag = False
     """Continue what is in --out: finished runs are kept, an interrupted one continues bit for bit, missing ones are added."""
 
@@ -144,7 +148,7 @@ class Search:
     """Runs at a time on this machine: by Ray where it is installed (pip install 'xdops[ray]'), else in plain processes."""
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
     """auto, the Ray cluster that this machine has joined, or HOST:PORT of its head: as many runs at a time as it has room for. All
-    machines must see --out."""
+    machines must see --out: a folder that they share, or a URL."""
     cpus_per_run: MaybeInt = None
     """Threads of each run. Default: the cores divided by --workers; 1 on a cluster."""
     gpus_per_run: int = 0
@@ -156,13 +160,13 @@ class Search:
 
     def run(self) -> int:
         console = terminal.console(quiet=not first_process())
-        check_path(self.out or Path())
         task, recipe = find_task(
             self.data, DataSettings(self.x_name, self.y_name, self.kind, self.layout, self.split, self.split_seed, self.crop)
         )
-        check_path(self.folder())
-        experiment = self.experiment(task, recipe)
+        place = self.place()
+        experiment = self.experiment(task, recipe, place.folder)
         options = WorkerOptions(self.workers, self.ray, self.cpus_per_run, self.gpus_per_run)
+        check_shared_memory(place, max(self.workers, self.processes))
         console.print(task.name, style="bold", soft_wrap=True)
         for note in task.notes:
             console.print(f"  {note}", soft_wrap=True)
@@ -171,13 +175,14 @@ class Search:
             console.print(f"  {plan(experiment)}", soft_wrap=True)
 
         try:
-            with (
-                self.progress(console, experiment, options.in_turn) as progress,
-                open_workers(options, experiment.out, progress, None if self.quiet else console) as workers,
-            ):
-                experiment.run(self.resume, workers, self.however_long)
-            if first_process():
-                self.report(console, experiment)
+            with place.opened(SETTINGS):
+                with (
+                    self.progress(console, experiment, options.in_turn) as progress,
+                    open_workers(options, place, progress, None if self.quiet else console) as workers,
+                ):
+                    experiment.run(self.resume, workers, self.however_long)
+                if first_process():
+                    self.report(console, experiment, place)
         except (Interrupted, KeyboardInterrupt):  # the latter between two runs, or in the report
             console.print(f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", soft_wrap=True)
             return Interrupted.exit_code
@@ -188,9 +193,10 @@ class Search:
 
     @contextmanager
     def progress(self, console: Console, experiment: Experiment, in_turn: bool) -> Iterator[Callable[[Job], Progress | None]]:
-        """How each job is shown: not at all, as part of one bar over all of them on a terminal, or in lines of its own.
+        """How each job is shown: not at all, as part of one bar over all of them on a terminal, or by itself.
 
-        Jobs that are made several at a time, not in turn, have a board of their own.
+        Jobs that are made several at a time, not in turn, have a board of their own; a run in several processes shows itself, from
+        one of them, where a bar of this one is not.
         """
         if self.quiet:
             yield lambda job: Silent()
@@ -204,17 +210,17 @@ class Search:
 
             yield named
 
-    def report(self, console: Console, experiment: Experiment) -> None:
-        outcome = write_report(Finished.open(experiment.out, self.backbone))
+    def report(self, console: Console, experiment: Experiment, place: Place) -> None:
+        outcome = write_report(Finished.open(experiment.out, self.backbone), str(place))
         if outcome.tuned:
             console.print(tuning_table(outcome.tuned, outcome.rows[0].metric))
         console.print(terminal_table(outcome.rows, experiment.task.name))
         if outcome.compared:
             console.print(comparison_table(outcome.compared))
         console.print(outcome.verdict, soft_wrap=True)
-        console.print(f"Report: {experiment.out / REPORT}", soft_wrap=True)
+        console.print(f"Report: {place.below(REPORT)}", soft_wrap=True)
 
-    def experiment(self, task: Task, recipe: Recipe) -> Experiment:
+    def experiment(self, task: Task, recipe: Recipe, out: Path) -> Experiment:
         search = SearchSettings(
             epochs=given(self.epochs, recipe.epochs),
             batch_size=given(self.batch_size, recipe.batch_size),
@@ -236,7 +242,7 @@ class Search:
             given(self.seeds, recipe.seeds),
             search,
             self.own(recipe),
-            self.folder(),
+            out,
             self.command(),
             self.tuning(),
         )
@@ -249,10 +255,11 @@ class Search:
             own["backbone"] = own.get("backbone", {}) | {"lr": self.backbone_lr}
         return {space: values for space, values in own.items() if values}
 
-    def folder(self) -> Path:
+    def place(self) -> Place:
         """Absolute if workers are to find it, who may be elsewhere."""
-        out = self.out or default_out(self.data)
-        return out.absolute() if self.workers > 1 or self.ray is not None else out
+        place = Place(default_out(self.data)) if self.out is None else find_place(self.out)
+        elsewhere = self.workers > 1 or self.ray is not None
+        return Place(place.folder.absolute(), place.mirror) if elsewhere else place
 
     def tuning(self) -> Tuning | None:
         """What is tried, if anything; what is tuned cannot be given as well."""

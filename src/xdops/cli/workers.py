@@ -2,11 +2,9 @@
 
 import importlib.util
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -14,7 +12,9 @@ from rich.console import Console
 from xdops.errors import XDError
 from xdops.search import Progress
 from xdops.search.distributed import under_torchrun
+from xdops.storage.place import Place
 from xdops.workers import InTurn, Job, Workers
+from xdops.workers.mirrored import mirrored
 from xdops.workers.on_ray import ray_cluster, ray_on_this_machine
 from xdops.workers.processes import Processes
 
@@ -59,33 +59,18 @@ class WorkerOptions:
 
 @contextmanager
 def open_workers(
-    options: WorkerOptions, out: Path, progress: Callable[[Job], Progress | None], console: Console | None
+    options: WorkerOptions, place: Place, progress: Callable[[Job], Progress | None], console: Console | None
 ) -> Iterator[Workers]:
     """console: where several runs at a time are shown, None: nowhere; progress: how a single one is."""
     if options.ray is not None:
-        with ray_cluster(options.ray, options.threads, options.gpus, out, console) as cluster:
-            yield cluster
+        with ray_cluster(options.ray, options.threads, options.gpus, place, console) as cluster:
+            yield mirrored(cluster, place)
     elif options.in_turn:
         if options.cpus is not None:
             torch.set_num_threads(options.cpus)
-        yield InTurn(progress)
+        yield mirrored(InTurn(progress), place)
     elif importlib.util.find_spec("ray") is not None:
         with ray_on_this_machine(options.workers, options.threads, options.gpus, console) as ray_here:
-            yield ray_here
+            yield mirrored(ray_here, place)
     else:
-        yield Processes(options.workers, options.threads, options.gpus, console)
-
-
-def check_path(out: Path) -> None:
-    """Refuse addresses of object stores: runs are locked and their files renamed into place, which these cannot do; and names that
-    are no text, which TensorBoard cannot write to."""
-    try:
-        str(out).encode()
-    except UnicodeEncodeError as error:
-        raise XDError(f"--out {out}, which is no text in UTF-8", "a name that is", "--out runs/mine") from error
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(out)):
-        raise XDError(
-            f"--out {out}, an address",
-            "a path: runs are locked, and their files renamed into place, which object stores cannot do",
-            "a folder on a disk that all machines share, or a bucket that is mounted as one",
-        )
+        yield mirrored(Processes(options.workers, options.threads, options.gpus, console), place)

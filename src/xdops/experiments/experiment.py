@@ -23,9 +23,7 @@ from xdops.search.folder import RESULT, SCORES
 from xdops.storage.documents import digest
 from xdops.storage.files import check_room, make_folder
 from xdops.storage.lock import lock
-from xdops.workers import Job, Workers
-from xdops.workers.asha import race
-from xdops.workers.on_ray import OnRay
+from xdops.workers import Job, Racers, Workers
 
 #: Floats that a run keeps per parameter: two generations of weights and two Adam moments each, and the best weights.
 COPIES = 2 * 3 + 2
@@ -167,9 +165,9 @@ class Experiment:
         return tuned
 
     def _race(self, spaces: Sequence[str], tuning: Tuning, workers: Workers) -> dict[str, list[Trial]]:
-        """All trials by space, as far as each came. What is given up early on Ray is decided by a scheduler of its own."""
+        """All trials by space, as far as each came. What is given up early on Ray is decided by its own scheduler."""
         epochs, metric = self.search.epochs, self.task.problem.metric
-        if tuning.whole or not isinstance(workers, OnRay):
+        if tuning.whole or not isinstance(workers, Racers):
 
             def advance(trials: Sequence[tuple[str, int]], end: int) -> list[Trial]:
                 return workers.run(self, [self._trial_job(space, number, end) for space, number in trials])
@@ -179,7 +177,7 @@ class Experiment:
         for space in spaces:
             jobs = [self._trial_job(space, number, epochs) for number in range(tuning.trials)]
             scratch = trial_folder(self.out, space, 0).with_name(f"{space}-ray")
-            reached = race(workers, self, jobs, tuning.rungs(epochs)[0][1], ETA, metric.higher_is_better, scratch)
+            reached = workers.race(self, jobs, tuning.rungs(epochs)[0][1], ETA, metric.higher_is_better, scratch)
             found[space] = workers.run(self, [self._trial_job(space, number, end) for number, end in enumerate(reached)])
         return found
 

@@ -1,7 +1,6 @@
 """results.json and report.html of a finished search."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,8 +49,8 @@ class Outcome:
     tuned: dict[str, Tuned]
 
 
-def write_report(finished: Finished) -> Outcome:
-    """Write both files from what is in the folder."""
+def write_report(finished: Finished, where: str) -> Outcome:
+    """Write both files from what is in the folder. where: its name for readers, who may know it by a URL."""
     results: dict[str, list[SearchResult]] = {}
     for space, seed in finished.runs():
         results.setdefault(space, []).append(finished.result(space, seed))
@@ -71,11 +70,11 @@ def write_report(finished: Finished) -> Outcome:
             ],
         },
     )
-    write_file(finished.out / REPORT, make_page(finished, results, outcome).html().encode(errors="replace"))
+    write_file(finished.out / REPORT, make_page(finished, results, outcome, where).html().encode(errors="replace"))
     return outcome
 
 
-def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcome: Outcome) -> Page:
+def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcome: Outcome, where: str) -> Page:
     rows = outcome.rows
     metric = rows[0].metric
     novelty = novelty_bars(results)
@@ -104,7 +103,7 @@ def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcom
         changed=most_changed(finished, results),
         tuning=tuning_part(outcome.tuned, metric),
         command=finished.settings["command"],
-        facts=facts(finished, rows),
+        facts=facts(finished, where),
     )
 
 
@@ -156,7 +155,7 @@ def picture_layer(
     return Changed(name, told, tuple(pictures))
 
 
-def facts(finished: Finished, rows: Sequence[SpaceSummary]) -> dict[str, str]:
+def facts(finished: Finished, where: str) -> dict[str, str]:
     search = finished.settings["identity"]["search"]
     weights, architecture = search["weights"], search["architecture"]
     return {
@@ -168,5 +167,5 @@ def facts(finished: Finished, rows: Sequence[SpaceSummary]) -> dict[str, str]:
         **{f"of {space} alone": setting(values) for space, values in finished.settings["identity"]["own"].items()},
         "XD depth (K, L, M)": str(finished.network.depth),
         "seeds": ", ".join(map(str, finished.settings["seeds"])),
-        "folder": shlex.quote(str(finished.out)),
+        "folder": shlex.quote(where),
     }

@@ -43,7 +43,7 @@ def race(workers: OnRay, shared: Any, jobs: Sequence[Job], first: int, eta: int,
         if trial.best is None:
             tune.report({"epoch": told.epochs + 1, "value": _HOPELESS})
 
-    board = Board(workers.console, jobs)
+    board = Board(workers.console, jobs, workers.look)
     shown, asked = _Here(board), _Here()
 
     class Shown(tune.Callback):

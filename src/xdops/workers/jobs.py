@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from xdops.search import Progress
+
+Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Job:
     name: str  # "xd, seed 1"
     folder: Path  # its metrics.jsonl says how far the run is
     epochs: int  # that it is to have in the end
-    call: Callable[..., Any]
+    call: Call
     arguments: tuple[Any, ...]
 
 
@@ -25,6 +27,15 @@ class Workers(Protocol):
 
         Raises Interrupted when asked to stop, with everything saved, and whatever a job raises.
         """
+        ...
+
+
+@runtime_checkable
+class Racers(Workers, Protocol):
+    """Workers with a scheduler of their own, which gives up early what is worse than others."""
+
+    def race(self, shared: Any, jobs: Sequence[Job], first: int, eta: int, higher: bool, scratch: Path) -> list[int]:
+        """Up to which epoch each job was trained; see `xdops.workers.asha`."""
         ...
 
 

@@ -19,8 +19,8 @@ from rich.console import Console
 from xdops.errors import XDError
 from xdops.search import Interrupted, Silent
 from xdops.search.signals import stop_on_signals
-from xdops.storage.files import probing
-from xdops.workers.board import Board
+from xdops.storage.place import Place
+from xdops.workers.board import Board, Look, LookThere, look_here
 from xdops.workers.jobs import Job
 from xdops.workers.processes import RETRIES
 
@@ -35,6 +35,7 @@ class OnRay:
     cpus: int
     gpus: int
     console: Console | None = None
+    look: Look = look_here
 
     def run(self, shared: Any, jobs: Sequence[Job]) -> list[Any]:
         import ray
@@ -43,7 +44,7 @@ class OnRay:
         sent = ray.put(shared)
         tasks = {task.remote(job.call, sent, job.arguments, self.cpus): job for job in jobs}
         order, left = list(tasks), dict(tasks)
-        with stop_on_signals(announce=True) as stop, Board(self.console, jobs) as board:
+        with stop_on_signals(announce=True) as stop, Board(self.console, jobs, self.look) as board:
             try:
                 while left:
                     board.update(list(left.values()))
@@ -56,6 +57,11 @@ class OnRay:
                 cancel(list(left))
                 raise
         return [ray.get(done) for done in order]
+
+    def race(self, shared: Any, jobs: Sequence[Job], first: int, eta: int, higher: bool, scratch: Path) -> list[int]:
+        from xdops.workers.asha import race
+
+        return race(self, shared, jobs, first, eta, higher, scratch)
 
 
 def _work(call: Callable[..., Any], shared: Any, arguments: tuple[Any, ...], threads: int) -> Any:
@@ -104,13 +110,13 @@ def ray_on_this_machine(workers: int, cpus: int, gpus: int, console: Console | N
 
 
 @contextmanager
-def ray_cluster(address: str, cpus: int, gpus: int, out: Path, console: Console | None) -> Iterator[OnRay]:
-    """The Ray whose head is at this address, refused unless a run finds room on it and every machine sees `out`."""
+def ray_cluster(address: str, cpus: int, gpus: int, place: Place, console: Console | None) -> Iterator[OnRay]:
+    """The Ray whose head is at this address, refused unless a run finds room on it and every machine sees the place."""
     check_address(address)
     with _connected(address=address):
         check_resources(cpus, gpus)
-        check_shared(out)
-        yield OnRay(cpus, gpus, console)
+        check_shared(place)
+        yield OnRay(cpus, gpus, console, look_here if place.mirror is None else LookThere(place.mirror))
 
 
 #: For Ray in this process: no handler and no boxes of Ray Tune's in the place of ours; a Ray of our own runs at our own priority.
@@ -208,24 +214,26 @@ def check_resources(cpus: int, gpus: int) -> None:
         raise XDError(f"runs of {cpus} CPUs and {gpus} GPUs", f"what one machine has: {there}", "--cpus-per-run 1 --gpus-per-run 0")
 
 
-def check_shared(out: Path) -> None:
-    """Refuse a folder that not every machine of the cluster sees: a probe file is looked for on each."""
+def check_shared(place: Place) -> None:
+    """Refuse a folder or URL that not every machine of the cluster sees: a probe file is looked for on each."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    look = ray.remote(_sees)
+    look = ray.remote(_blind)
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
-    with probing(out) as probe:
-        tasks = [look.options(num_cpus=0, scheduling_strategy=place).remote(str(probe)) for place in places]
+    at = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+    with place.probing() as probe:
+        tasks = [look.options(num_cpus=0, scheduling_strategy=there).remote(place, probe) for there in at]
         ready, _ = ray.wait(tasks, num_returns=len(tasks), timeout=_ANSWER)
-        seen = [task in ready and ray.get(task) for task in tasks]
-    blind = [node["NodeManagerAddress"] for node, sees in zip(nodes, seen, strict=True) if not sees]
+        reasons = [ray.get(task) if task in ready else "no answer" for task in tasks]
+    blind = [f"{node['NodeManagerAddress']} ({why})" for node, why in zip(nodes, reasons, strict=True) if why is not None]
     if blind:
         raise XDError(
-            f"--out {out}, which {', '.join(blind)} does not see", "a folder that all machines share", "a path on NFS or the like"
+            f"--out {place}, which is not seen by {', '.join(blind)}",
+            "a folder that all machines share, or a URL that all can open",
+            "a path on NFS or the like",
         )
 
 
-def _sees(path: str) -> bool:
-    return os.path.exists(path)
+def _blind(place: Place, probe: str) -> str | None:
+    return place.blind_for(probe)
