@@ -1,5 +1,6 @@
 """`xdops search` and `xdops predict` on small real data: from a file to a table, a sentence, a report and predictions."""
 
+import io
 import json
 import os
 import shlex
@@ -9,11 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from search_data import KINDS, signals
 
 from xdops.cli.main import main
+from xdops.cli.search import Search
+from xdops.data.own import DataSettings
 from xdops.experiments.finished import Finished
+from xdops.experiments.recipes import find_task
+from xdops.search.distributed import check_sendable
 from xdops.search.records import Records
+from xdops.workers import Job
 
 COMMON = ["--seeds", "1", "--epochs", "2", "--batch-size", "16", "--depth", "1", "1", "1", "-q"]
 SMALL = [*COMMON, "--backbone", "small"]
@@ -149,6 +156,13 @@ def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_re
     numbers = [json.loads((folder / "results.json").read_text())["runs"][0] for folder in (out, whole)]
     assert numbers[0]["test_at_last"] == numbers[1]["test_at_last"]
     assert numbers[0]["novelty"] == numbers[1]["novelty"]
+
+
+def test_on_a_terminal_the_progress_of_a_run_in_several_processes_can_be_sent_to_them() -> None:
+    console, job = Console(file=io.StringIO(), force_terminal=True), Job("xd, seed 0", Path("run"), 1, print, ())
+    experiment = Search().experiment(*find_task("digits", DataSettings()), Path("out"))
+    with Search(processes=2).progress(console, experiment, in_turn=True) as progress:
+        check_sendable(progress(job))
 
 
 def test_help_teaches_with_examples(capsys) -> None:

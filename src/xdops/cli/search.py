@@ -200,7 +200,7 @@ class Search:
         """
         if self.quiet:
             yield lambda job: Silent()
-        elif in_turn and console.is_terminal and first_process():
+        elif in_turn and self.processes == 1 and console.is_terminal and first_process():
             with Overall(dict.fromkeys(experiment.spaces, experiment.epochs_of_each()), console) as overall:
                 yield in_one_bar(overall)
         else:
