@@ -165,7 +165,8 @@ def paired_panel(axes: Axes, pair: Pair, colours: dict[str, str], results: Resul
     axes.set_aspect("equal")
     axes.set_xlabel(f"{results['metric']}, {pair.base}")
     axes.set_ylabel(f"{results['metric']}, {pair.new}")
-    title = f"{setting(pair.where)}: better on {found.for_better:.0f} of {found.examples}, mean difference {found.difference:+.2f}"
+    counted = f"better on {found.for_better:.0f} of {found.examples}, mean difference {found.difference:+.2f}"
+    title = f"{setting(pair.where)}:\n{counted}"  # on two lines: panels are narrow
     axes.set_title(title, loc="left", color=INK, fontsize=10)
 
 
