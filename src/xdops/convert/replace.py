@@ -215,6 +215,6 @@ def swap(model: nn.Module, old: nn.Module, new: nn.Module) -> None:
                 parent._modules[key] = new
 
 
-def count(module: Any) -> int:
-    """Weights of an edge."""
+def count_weights(module: Any) -> int:
+    """Of an edge: filters, biases and the like."""
     return sum(p.numel() for p in module.weight_parameters())

@@ -54,7 +54,7 @@ class Uses:
 
 
 def relative_difference(given: Tensor, expected: Tensor) -> float:
-    """max |given - expected| / max |expected|, entries that are the same infinity or no number in both not counted."""
+    """max |given - expected| / max |expected|, not counting entries that are the same infinity, or NaN, in both."""
     if given.shape != expected.shape:
         return float("inf")
     same = (given == expected) | (given.isnan() & expected.isnan())

@@ -12,7 +12,7 @@ from xdops.convert.config import XDConfig
 from xdops.convert.edges import GivenBack, Origin, relative_distance
 from xdops.convert.kinds import KINDS
 from xdops.convert.kinds.kind import Kind, Layer, LeaveAlone, Recipe
-from xdops.convert.replace import Built, FilterFn, Space, count, replace_
+from xdops.convert.replace import Built, FilterFn, Space, count_weights, replace_
 from xdops.convert.report import ConversionReport
 from xdops.convert.uses import ExampleInput, preserved_rng
 from xdops.operations import Operation
@@ -96,7 +96,7 @@ def build(layer: Layer) -> Built:
     op = warm_started(origin, like.device)
     kind.check(op, layer)
     finish_(op, origin)
-    return Built(op, origin, "XD", op.sizes, op.depth, count(op), kind.note(config))
+    return Built(op, origin, "XD", op.sizes, op.depth, count_weights(op), kind.note(config))
 
 
 def warm_started(origin: XDOrigin, device: torch.device) -> Operation:

@@ -1,7 +1,7 @@
 """This machine's rates, measured in about a second: products, memory, calls, and compiled kernels where there are some.
 
-Measured is the processor's time of one thread, so that other programs are not taken for a slow machine; rates are those of all
-threads together.
+What is measured is the processor time of one thread, so that a busy machine is not mistaken for a slow one; the rates are those of
+all threads together.
 """
 
 import time

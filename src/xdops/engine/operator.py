@@ -33,7 +33,7 @@ AnyDescription = Description | ShiftDescription
 
 
 def evaluate_traced(description: Description, operands: Operands, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`evaluate` for those who look on."""
+    """`evaluate`, where somebody is watching (`is_traced`)."""
     if not torch.compiler.is_compiling() and is_transformed():
         return _plain(description, operands, x, dtype)
     return evaluate_as_operator(description, operands, x, dtype)

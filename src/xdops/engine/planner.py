@@ -22,7 +22,7 @@ def make_plan(work: Workload, name: str = "auto") -> Plan:
 
 @lru_cache(maxsize=4096)
 def _make_plan(work: Workload, name: str, with_rates: Rates, with_kernels: bool) -> Plan:
-    """with_kernels is what forms ask for themselves: plans are kept for either answer."""
+    """The forms ask for themselves whether there are kernels; `with_kernels` is here so that plans are kept for either answer."""
     if name != "auto":
         if name not in FORMS:
             raise XDError(f"plan {name!r}", f"'auto' or one of {', '.join(FORMS)}", "plan='auto'")

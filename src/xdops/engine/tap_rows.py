@@ -30,6 +30,6 @@ def tap_rows(row: int, taps: int, layouts: Sequence[MatrixLayout], values: Seque
 
 
 def tap_rows_by_torch(row: int, taps: int, K: KMatrix, L: KMatrix, M: KMatrix) -> Tensor:
-    """The same on any device, and for any transformation of torch's."""
+    """The same on any device, and under any of torch's transforms."""
     unit = torch.eye(K.n, dtype=K.dtype, device=K.butterflies[0].values.device)
     return M.transpose().apply(K.transpose().apply(unit[row]) * L.apply(unit[:taps]))

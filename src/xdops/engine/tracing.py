@@ -1,4 +1,4 @@
-"""Who looks on while something is computed: compilers, exporters and transforms must see other steps than the fast ones."""
+"""Who is watching while something is computed: compilers, exporters and transforms must see other steps than the fast ones."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ def is_transformed() -> bool:
 
 
 def is_traced(x: Tensor) -> bool:
-    """Whether somebody looks on: a compiler, an exporter, a function transform, dual numbers, or a tensor without values."""
+    """Whether somebody is watching: a compiler, an exporter, a function transform, dual numbers, or a tensor without values."""
     return (
         torch.compiler.is_compiling()
         or is_transformed()
@@ -22,5 +22,5 @@ def is_traced(x: Tensor) -> bool:
 
 
 def is_compiled() -> bool:
-    """Whether `torch.compile` looks on, for which an operator is one node; what an exporter writes must do without ours."""
+    """Whether `torch.compile` is watching, which takes an operator as one node; what an exporter writes must do without ours."""
     return torch.compiler.is_compiling() and not torch.compiler.is_exporting()

@@ -51,7 +51,11 @@ class KMatrix(StructuredMatrix):
         """The first n/2 rows: the last butterfly, decreasing and of radix 2 at its largest stride, keeps half its numbers."""
         *others, last = self.butterflies
         if last.increasing or isinstance(last, HalfButterfly):
-            raise XDError("a K-matrix that ends otherwise", "a whole decreasing butterfly at its end", "dft(n, order='reversed')")
+            raise XDError(
+                f"a K-matrix that ends with {'half a' if isinstance(last, HalfButterfly) else 'an increasing'} butterfly",
+                "a whole decreasing butterfly at its end",
+                "dft(n, order='reversed')",
+            )
         return KMatrix([*others, HalfButterfly.of(last)])
 
     def half_columns(self) -> "KMatrix":

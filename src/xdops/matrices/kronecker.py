@@ -71,5 +71,9 @@ class Kronecker(StructuredMatrix):
         if not isinstance(other, Kronecker):
             return NotImplemented
         if len(other.matrices) != len(self.matrices):
-            raise XDError(f"products of {len(self.matrices)} and {len(other.matrices)} matrices", "as many", "one per dimension")
+            raise XDError(
+                f"products of {len(self.matrices)} and {len(other.matrices)} matrices",
+                "as many on both sides",
+                "one matrix per dimension",
+            )
         return Kronecker([a @ b for a, b in zip(self.matrices, other.matrices, strict=True)])

@@ -1,7 +1,8 @@
-"""What every structured matrix can do, from six small private methods.
+"""What every structured matrix can do, from seven small methods.
 
-A subclass says how it multiplies (`_staged`, `_grouped`, `_dense`), transposes (`_transpose`), conjugates (`_conj`) and how
-many numbers describe it (`num_parameters`); everything public follows here and is tested against `to_dense()` by one law suite.
+A subclass says how it multiplies (`_staged`, `_grouped`, `_dense`), transposes (`_transpose`) and conjugates (`_conj`), how many
+numbers describe it (`num_parameters`) and of which `dtype`; everything else follows here and is tested against `to_dense()` by one
+law suite.
 """
 
 from abc import ABC, abstractmethod

@@ -21,7 +21,7 @@ class Axis(Line):
     """One dimension, with the inputs that it takes. out(m) = ((m - 1) step + growth) // stride + 1 outputs for m inputs.
 
     Where the layer pads with zeros, taps reach `before` points before the first input and `after` points past the last output's
-    own: these points must be free of inputs, modulo n too, or an input would meet itself around the corner.
+    own: these points must be free of inputs, modulo n too, or outputs would see inputs from the other end.
     """
 
     before: int = 0

@@ -67,7 +67,7 @@ def check_input(x: Tensor, channels: int, axes: Sequence[Axis]) -> None:
 
 @lru_cache(maxsize=4096)
 def check_shape(shape: tuple[int, ...], dtype: torch.dtype, channels: int, axes: tuple[Axis, ...]) -> None:
-    """The same for a shape that may come again: what has passed is not looked at twice."""
+    """The same for a shape that is likely to come again: what has passed once is not checked again."""
     _check(shape, dtype, channels, axes)
 
 

@@ -26,7 +26,7 @@ from xdops.matrices import HalfButterfly, KMatrix, default_radices, dft, digit_r
 
 Domain = Literal["half", "full"]
 
-#: Where nothing else is said: "full" until `xdops reproduce domains` has found half no worse on all of its problems.
+#: Unless told otherwise: "full", until `xdops reproduce domains` has found half no worse on all of its problems.
 #: The paper's own settings always say "full".
 DEFAULT_DOMAIN: Domain = "full"
 

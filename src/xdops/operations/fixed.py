@@ -31,14 +31,15 @@ def matrix_of(module: nn.Module) -> "DenseMatrix | ChainMatrix":
     return module
 
 
-def count(ranges: Ranges) -> int:
-    count = 1
+def points_in(ranges: Ranges) -> int:
+    """How many points a grid of these ranges has."""
+    points = 1
     for one in ranges:
-        count *= len(one)
-    return count
+        points *= len(one)
+    return points
 
 
-def per_dimension(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
+def fixed_matrices(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
     return [
         dense_matrix([A], dtype) if cut is None else chain_matrix(A, cut, dtype) for A, cut in zip(matrices, grouping, strict=True)
     ]
@@ -75,13 +76,13 @@ class DenseMatrix(nn.Module):
         A = self.matrix
         return (
             A
-            if count(rows) == A.shape[1]
+            if points_in(rows) == A.shape[1]
             else A.unflatten(1, self.rows)[(slice(None), *[slice_of(r) for r in rows])].flatten(1, len(rows))
         )
 
     def _columns(self, columns: Ranges) -> Tensor:
         A = self.matrix
-        if count(columns) == A.shape[2]:
+        if points_in(columns) == A.shape[2]:
             return A
         return A.unflatten(2, self.columns)[(slice(None), slice(None), *[slice_of(c) for c in columns])].flatten(2)
 

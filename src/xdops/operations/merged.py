@@ -27,7 +27,7 @@ from xdops.engine.tracing import is_traced
 from xdops.errors import XDError
 from xdops.operations.axes import Axis
 from xdops.operations.definition import check_device, check_dtype, check_input
-from xdops.operations.fixed import Ranges, count, dense_matrix, matrix_of, per_dimension
+from xdops.operations.fixed import Ranges, dense_matrix, fixed_matrices, matrix_of, points_in
 from xdops.operations.source import Source
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class MergedSpectrum(_Merged):
         joined = plan.form == "joined"
         self.together = e.dims if joined else 1  # dimensions that one matrix goes along
         for name, matrices in (("K", e.K), ("M", e.M)):
-            fixed = [dense_matrix(matrices, e.dtype)] if joined else per_dimension(matrices, plan.grouping, e.dtype)
+            fixed = [dense_matrix(matrices, e.dtype)] if joined else fixed_matrices(matrices, plan.grouping, e.dtype)
             setattr(self, name, nn.ModuleList(fixed))
         if e.operands.columns:
             L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
@@ -214,10 +214,10 @@ class MergedSpectrum(_Merged):
     def _plain(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
         """Step by step."""
         domain, last = [A.shape[1] for A in L], len(L) - 1
-        t = x.reshape(1, -1, count(columns[last]))
+        t = x.reshape(1, -1, points_in(columns[last]))
         for i in range(last, -1, -1):
             t = matrix_of(self.M[i]).enter(t, columns[i])
-            t = t if i == 0 else t.reshape(2, -1, count(columns[i - 1]))
+            t = t if i == 0 else t.reshape(2, -1, points_in(columns[i - 1]))
         x_hat = group_first(t.reshape(2, math.prod(domain), x.shape[0], self.in_channels), self.groups)
         t = group_last(_mix(x_hat, self._filters(L)), self.groups)
         for i in range(last + 1):

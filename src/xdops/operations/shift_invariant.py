@@ -117,7 +117,7 @@ class ShiftInvariantOperation(Architecture):
             dtype = torch.get_autocast_dtype(device) if autocast else input.dtype
             y = evaluate_as_operator(description, operands, input, dtype)
             return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in self.windows))
-        if is_traced(input):  # numbers cannot be looked at, nor plans be made
+        if is_traced(input):  # sizes may be no numbers, from which a plan could be made
             return convolve(description, input, long_filters(description, operands), bias)
         if self.plan == "auto" and self._is_source():
             assert self.source is not None

@@ -33,7 +33,7 @@ from xdops.operations.source import Source
 Depth = int | tuple[int, int, int] | None
 Presence = Literal["absent", "fixed", "trained"]
 
-#: Points per dimension, and butterflies of one matrix: more is a slip of the keyboard that would take all memory.
+#: Points per dimension, and butterflies of one matrix: more is a typing error that would take all memory.
 LONGEST, DEEPEST = 2**27, 64
 
 _CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -14,7 +14,7 @@ from xdops.convert.config import XDConfig
 from xdops.convert.edges import GivenBack, Origin, relative_distance
 from xdops.convert.kinds import KINDS
 from xdops.convert.kinds.kind import Layer, LeaveAlone, Recipe, Window
-from xdops.convert.replace import Built, FilterFn, Space, count, replace_
+from xdops.convert.replace import Built, FilterFn, Space, count_weights, replace_
 from xdops.convert.report import ConversionReport
 from xdops.convert.uses import ExampleInput, preserved_rng
 from xdops.errors import XDError
@@ -125,7 +125,7 @@ def build(layer: Layer, perturb: float) -> Built:
     if layer.tied:
         raise LeaveAlone(_NOT_OWN)
     edge, origin, note = make_edge(layer.module, recipe, perturb, like.device)
-    return Built(edge, origin, "DARTS", layer.input_size, None, count(edge), note)
+    return Built(edge, origin, "DARTS", layer.input_size, None, count_weights(edge), note)
 
 
 _NOT_OWN = "its weight is shared or computed, and cannot be part of a larger kernel"

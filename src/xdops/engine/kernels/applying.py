@@ -16,7 +16,7 @@ from torch import Tensor
 from xdops.engine.kernels import threads
 from xdops.engine.workspace import Workspace
 
-#: Columns of a block, numbers in a row of it; as in `mixrows` and `butterflies`, which only numba should make us import.
+#: Columns of a block, numbers in a row of it; as in `mixrows` and `butterflies`, which are imported only where numba is.
 WIDTH, ROW = 16, 32
 
 #: Kinds of factors that are no radix.
