@@ -26,7 +26,18 @@ from torch.utils.data import DataLoader
 from torch.utils.flop_counter import FlopCounterMode
 from toy_networks import ModelAsDataset, train_step
 
-from xdops import XDConfig, XDError, arch_parameters, convert_, merge_, novelty, parameter_groups, revert_, weight_parameters
+from xdops import (
+    XDConfig,
+    XDError,
+    XDOperation,
+    arch_parameters,
+    convert_,
+    merge_,
+    novelty,
+    parameter_groups,
+    revert_,
+    weight_parameters,
+)
 from xdops.spaces import darts_
 
 X = torch.randn(3, 2, 12, generator=torch.Generator().manual_seed(0))
@@ -269,6 +280,18 @@ def test_flops_are_counted(convert):
     assert counter.get_total_flops() > 2 * 3 * model[0].weight.numel() * X[:, 0].numel()  # the convolution's, there and back
     if convert is convert_:
         assert counter.get_total_flops() == model[0].plan_for(X).flops
+
+
+@SPACES
+def test_dispatch_modes(convert):
+    """Whoever looks at every operator, as the counter of flops does, changes no gradient."""
+    model = network(convert)
+    for module in model.modules():
+        if isinstance(module, XDOperation):
+            module.plan = "grouped"  # multiplies complex numbers
+    expected = gradients(model)
+    with FlopCounterMode(display=False):
+        close(gradients(model), expected)
 
 
 @CASES

@@ -65,16 +65,24 @@ def _plain(description: AnyDescription, operands: Operands, x: Tensor, dtype: to
     return definition.evaluate(e, Plan("definition")) if description.causal is None else taps.plain(e)
 
 
+_KEYS = torch._C.DispatchKey
+
+#: What makes conjugates and negatives, which torch only marks, into numbers. Inside an operator that a dispatch mode has called
+#: (one that counts flops, say) it is switched off, and then products of complex numbers are wrong without a word.
+_MARKS = (_KEYS.Conjugate, _KEYS.Negative, _KEYS.ZeroTensor)
+
+#: What records for a backward pass: switched off inside of every operator.
+_AUTOGRAD = (_KEYS.AutogradFunctionality, _KEYS.AutogradOther)
+
+
 @contextmanager
-def recording() -> Iterator[None]:
-    """Inside an operator autograd is switched off, thread-wide; in this context it records."""
-    keys = (torch._C.DispatchKey.AutogradFunctionality, torch._C.DispatchKey.AutogradOther)
+def switched_on(*keys: torch._C.DispatchKey) -> Iterator[None]:
+    """Parts of torch's dispatcher that may be switched off inside an operator, thread-wide, are on in this context."""
     before = [torch._C._dispatch_tls_is_dispatch_key_excluded(key) for key in keys]
     try:
         for key in keys:
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
-        with torch.enable_grad():
-            yield
+        yield
     finally:
         for key, excluded in zip(keys, before, strict=True):
             torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)
@@ -91,8 +99,9 @@ def operator(
     description: str,
     dtype: torch.dtype,
 ) -> Tensor:
-    y = _evaluate(decode(description), Operands(weight, b, C, list(values), list(columns)), x, dtype)
-    return y.contiguous()
+    with switched_on(*_MARKS):
+        y = _evaluate(decode(description), Operands(weight, b, C, list(values), list(columns)), x, dtype)
+        return y.contiguous()
 
 
 @operator.register_fake
@@ -118,7 +127,7 @@ def backward_operator(
     needs: Sequence[bool],
 ) -> list[Tensor]:
     """The gradients that are needed of (x, weight, b, C, *values), in this order."""
-    with recording():
+    with switched_on(*_MARKS, *_AUTOGRAD), torch.enable_grad():
         tensors = [
             t if t is None else t.detach().requires_grad_(need) for t, need in zip((x, weight, b, C, *values), needs, strict=True)
         ]
