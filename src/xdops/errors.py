@@ -21,3 +21,25 @@ def first_line(error: BaseException) -> str:
     """What another library's error says, in a line: the rest of some goes on for pages."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
+
+
+#: How libraries say that there is no memory.
+_OUT_OF_MEMORY = (
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "std::bad_alloc",
+    "failed to map segment",  # of a library that is loaded late
+    "could not create a primitive",  # what oneDNN says
+)
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether the error, or what led to it, says that there is no memory."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, RuntimeError | ImportError | OSError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY):
+        return True
+    before = error.__cause__ or error.__context__
+    return before is not None and is_memory(before)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from xdops.errors import XDError
 from xdops.search import Silent, search
 from xdops.search.batches import share
 from xdops.search.checkpoint import newest
+from xdops.search.distributed import OwnProcesses, make_fabric
 
 SUPPORT = Path(__file__).parents[1] / "support" / "search_support.py"
 
@@ -96,3 +98,42 @@ def test_a_loss_that_cannot_be_sent_to_another_process_is_refused(tmp_path: Path
     with pytest.raises(XDError, match="cannot be sent"):
         search(make_network(), problem, dataclasses.replace(SETTINGS, processes=2), tmp_path / "run", progress=Silent())
     assert not (tmp_path / "run").exists()
+
+
+#: What batch systems and earlier launchers leave in an environment.
+LEFT_BEHIND = {
+    "a batch system": {
+        "SLURM_NTASKS": "2",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_PROCID": "1",
+        "SLURM_LOCALID": "1",
+        "SLURM_JOB_ID": "1",
+    },
+    "another one": {"LSB_JOBID": "1", "LSB_DJOB_RANKFILE": "/nowhere", "JSM_NAMESPACE_RANK": "3", "JSM_NAMESPACE_SIZE": "4"},
+    "a launcher": {"LOCAL_RANK": "7", "NODE_RANK": "7", "WORLD_SIZE": "9", "MASTER_ADDR": "nowhere", "MASTER_PORT": "abc"},
+}
+
+
+@pytest.mark.parametrize("what", LEFT_BEHIND)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_others_left_in_the_environment_is_not_ours(what: str, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LEFT_BEHIND[what].items():
+        monkeypatch.setenv(name, value)
+    fabric = make_fabric(dataclasses.replace(SETTINGS, processes=processes, accelerator="cpu"))
+    assert (fabric.world_size, fabric.global_rank, fabric.local_rank, fabric.node_rank) == (processes, 0, 0, 0)
+    environment = OwnProcesses()
+    assert environment.main_port > 0
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    sent = pickle.loads(pickle.dumps(environment))
+    assert (sent.local_rank(), sent.main_port) == (1, environment.main_port)
+
+
+@pytest.mark.parametrize(("name", "value"), [("RANK", "abc"), ("WORLD_SIZE", "0"), ("LOCAL_RANK", ""), ("LOCAL_WORLD_SIZE", "-1")])
+def test_an_environment_of_torchrun_that_is_none_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.setenv(each, "0")
+    for each in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(each, "1")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(XDError, match=f"{name}={value} in the environment"):
+        make_fabric(SETTINGS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from xdops.errors import XDError
 from xdops.storage.files import this_host
 from xdops.storage.lock import Held, lock, lock_file
 
@@ -80,3 +81,11 @@ def test_a_link_in_the_place_of_the_holders_name_is_not_written_through(tmp_path
     with lock(tmp_path / "run"):
         pass
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_folder_in_the_place_of_the_holders_name_leaves_nothing_locked(tmp_path: Path) -> None:
+    (tmp_path / "run" / ".lock.holder").mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(XDError, match=r"\.lock\.holder, which could not be written"), lock(tmp_path / "run"):
+            pass
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock.holder"]

@@ -19,7 +19,7 @@ from xdops.backbones.small import SmallCNN
 from xdops.backbones.tcn import small_tcn, undilated_tcn
 from xdops.backbones.unet import UNet
 from xdops.backbones.wide_resnet import WideResNet
-from xdops.errors import XDError
+from xdops.errors import XDError, is_memory
 
 Builder = Callable[[Request], nn.Module]
 
@@ -58,6 +58,8 @@ def build_backbone(name: str, request: Request, seed: int) -> nn.Module:
         except XDError:
             raise
         except (Exception, SystemExit) as error:
+            if is_memory(error):
+                raise
             raise XDError(
                 f"backbone {name}, which failed for {request}: {type(error).__name__}: {error}", "a network", HINT
             ) from error
@@ -113,6 +115,8 @@ def check_network(name: str, network: object, request: Request) -> None:
         with torch.no_grad():
             output = network(torch.zeros(2, *request.input_shape))
     except Exception as error:
+        if is_memory(error):
+            raise
         raise XDError(
             f"backbone {name}, which fails on inputs of shape (2, {', '.join(map(str, request.input_shape))}): {error}",
             "a network for (batch, channels, *grid)",

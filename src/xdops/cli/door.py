@@ -22,20 +22,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 from xdops import __version__
-from xdops.errors import XDError
+from xdops.errors import XDError, is_memory
 
 BAD_INPUT, MISTAKE, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
 
 #: How signs are written on a terminal that does not have them.
 _PLAIN = {"±": "+-", "–": "-", "—": "-", "×": "x", "µ": "u", "…": "...", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*"}
-_OUT_OF_MEMORY = (
-    "not enough memory",
-    "can't allocate memory",
-    "cannot allocate memory",
-    "out of memory",
-    "std::bad_alloc",
-    "failed to map segment",  # of a library that is loaded late
-)
 
 
 def through(action: Callable[[], int], words: Sequence[str]) -> int:
@@ -118,16 +110,6 @@ def say(text: str, code: int) -> int:
 def one_line(text: str) -> str:
     """Control characters, line ends and what is no text at all, spelled out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-
-
-def is_memory(error: BaseException) -> bool:
-    """Whether the error, or what led to it, says that there is no memory."""
-    if isinstance(error, MemoryError):
-        return True
-    if isinstance(error, RuntimeError | ImportError | OSError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY):
-        return True
-    before = error.__cause__ or error.__context__
-    return before is not None and is_memory(before)
 
 
 def write_log(error: BaseException, words: Sequence[str]) -> str:

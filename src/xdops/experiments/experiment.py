@@ -34,7 +34,7 @@ LAST_SEED = 2**31 - 1
 
 def first_process() -> bool:
     """Under torchrun several processes run all of this; one of them keeps the folder."""
-    return not under_torchrun() or os.environ["RANK"] == "0"
+    return not under_torchrun() or os.environ.get("RANK") == "0"
 
 
 @dataclass(frozen=True)

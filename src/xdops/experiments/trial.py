@@ -5,8 +5,8 @@ import time
 
 from torch import nn
 
-from xdops.errors import XDError
-from xdops.search import Problem, SearchSettings
+from xdops.errors import XDError, is_memory
+from xdops.search import Diverged, Problem, SearchSettings
 from xdops.search.batches import step_count
 from xdops.search.distributed import make_fabric, under_torchrun
 from xdops.search.loop import Loop
@@ -28,9 +28,11 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
             started = time.monotonic()
             try:
                 loop.step(step, stop=False)
-            except (XDError, MemoryError):
-                raise
+            except Diverged as error:
+                raise XDError(error.given, "numbers that stay near where they began; nothing was written", error.hint) from error
             except Exception as error:
+                if isinstance(error, XDError) or is_memory(error):
+                    raise
                 raise XDError(
                     f"backbone {name}, which fails in training on {step.examples} examples ({type(error).__name__}: {error})",
                     "a network that can be trained",

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
 from lightning_fabric.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
@@ -17,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from xdops.errors import XDError
 from xdops.measuring.precision import check_precision
 from xdops.search.settings import Accelerator, SearchSettings
+from xdops.search.signals import stop_with_parent
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces every choice that the settings already tell
 
@@ -33,8 +35,53 @@ def check_accelerator(name: Accelerator) -> None:
         raise XDError(f"accelerator {name}, which this machine does not have", f"one of {here}", "accelerator auto")
 
 
+class OwnProcesses(LightningEnvironment):
+    """This process and those that it starts, whatever the environment says of others: a batch system, an earlier launcher."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, sent=True)  # to a process that was started, and told its number
+
+    @property
+    def main_address(self) -> str:
+        return "127.0.0.1"
+
+    @property
+    def main_port(self) -> int:
+        if self._main_port == -1:
+            self._main_port = find_free_network_port()
+        return self._main_port
+
+    def set_global_rank(self, rank: int) -> None:
+        if self.sent:
+            stop_with_parent()  # from here on, as the others are waited for next: who is left behind would wait for half an hour
+        super().set_global_rank(rank)
+
+    def local_rank(self) -> int:
+        return int(os.environ["LOCAL_RANK"]) if self.sent else 0
+
+    def node_rank(self) -> int:
+        return 0
+
+    def teardown(self) -> None:
+        return None
+
+
+def check_environment() -> None:
+    """Refuse what is no number where torchrun, or somebody in its place, has put one."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE") if under_torchrun() else ():
+        value = os.environ.get(name, "")
+        if not value.isdecimal() or (name.endswith("SIZE") and int(value) == 0):
+            given = f"{name}={value} in the environment"
+            raise XDError(given, "a whole number, as torchrun sets it", f"unset {name}, or start it by torchrun")
+
+
 def check_machine(settings: SearchSettings) -> None:
     """Refuse a device or a precision that this machine does not have, before anything is written."""
+    check_environment()
     check_accelerator(settings.accelerator)
     gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
     on_cpu = settings.accelerator == "cpu" or (settings.accelerator == "auto" and not gpu)
@@ -44,6 +91,7 @@ def check_machine(settings: SearchSettings) -> None:
 
 def make_fabric(settings: SearchSettings) -> Fabric:
     """Fabric for the settings: `processes` on this machine, or those that torchrun has started."""
+    check_machine(settings)
     world, nodes = settings.processes, 1
     if under_torchrun():
         world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
@@ -54,8 +102,9 @@ def make_fabric(settings: SearchSettings) -> Fabric:
                 f"{world}, or 1 for what torchrun started",
                 "processes=1",
             )
-    check_machine(settings)
     options: dict[str, Any] = {"accelerator": settings.accelerator, "precision": settings.precision, "num_nodes": nodes}
+    if not under_torchrun():
+        options["plugins"] = [OwnProcesses()]
     if world > 1:
         # Layers that a network never reaches have no gradient, on any process.
         strategy = DDPStrategy(start_method="popen" if under_torchrun() else "spawn", find_unused_parameters=True)

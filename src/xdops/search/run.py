@@ -36,7 +36,7 @@ from xdops.search.records import Records
 from xdops.search.results import Diverged, EpochRecord, Interrupted, SearchResult
 from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
-from xdops.search.signals import StopRequest, stop_on_signals, stop_with_parent
+from xdops.search.signals import StopRequest, stop_on_signals
 from xdops.storage.documents import digest
 from xdops.storage.files import DiskFull, make_folder
 from xdops.storage.lock import lock
@@ -128,7 +128,6 @@ _ENDINGS: dict[str, Callable[..., Exception]] = {
 
 def _train_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
     """In a started process, its ending as plain data, which Fabric leaves alone. All processes end alike, see `_Run._first`."""
-    stop_with_parent()
     try:
         return "done", pickle.dumps(_train_here(fabric, *arguments))
     except Interrupted as ending:

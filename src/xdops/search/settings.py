@@ -14,6 +14,8 @@ Precision = Literal["32-true", "bf16-mixed", "64-true"]
 Accelerator = Literal["auto", "cpu", "cuda", "mps"]
 #: Smaller steps and gradients change no weight in single precision.
 LEAST_STEP = 1e-12
+#: A step of this size leaves single precision at once, or soon.
+LARGEST_STEP = 1e9
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class OptimizerSettings:
         if self.lr < LEAST_STEP:
             expected = f"a step size of at least {LEAST_STEP:g}"
             raise XDError(f"lr={self.lr:g}, which learns nothing", expected, "lr=1e-3, or warmup to freeze the architecture")
+        if self.lr > LARGEST_STEP:
+            raise XDError(f"lr={self.lr:g}, which leaves all weights behind", f"a step size of at most {LARGEST_STEP:g}", "lr=1e-3")
         _at_least("momentum", self.momentum, 0)
         _at_least("weight_decay", self.weight_decay, 0)
         _at_least("eps", self.eps, 0)

@@ -129,8 +129,8 @@ def check_room(folder: Path, needed: int) -> None:
         free = shutil.disk_usage(existing).free
         if needed > free:
             raise XDError(
-                f"a disk with {free / 1e6:,.0f} MB free at {existing}",
-                f"{needed / 1e6:,.0f} MB for what will be written",
+                f"a disk with {free:,} bytes free at {existing}",
+                f"{needed:,} bytes for what will be written",
                 "another place, or free some space",
             )
         probe = existing / _temporary("room")

@@ -87,9 +87,9 @@ def _held(path: Path, holder: Path, what: Path, wait: bool) -> Iterator[bool]:
         yield first
     finally:
         if first:  # while it is still held: who waits for it notices, and takes the new one
-            holder.unlink(missing_ok=True)
-            if os.name != "nt":
-                path.unlink(missing_ok=True)
+            for mark in (holder, path) if os.name != "nt" else (holder,):
+                with suppress(OSError):  # what stands in its place is not ours, and the error under way says so
+                    mark.unlink(missing_ok=True)
         one.release()
 
 
