@@ -199,7 +199,7 @@ class Document:
     """Fill the measured blocks of the performance page, and draw its picture beside it, from what was measured.
 
     xdops bench document --data docs/data --out docs/performance.md
-    xdops bench document --data docs/data --out docs/performance.md --measure       about half an hour on two cores
+    xdops bench document --data docs/data --out docs/performance.md --measure       a quarter of an hour on two cores
     """
 
     data: Path
