@@ -53,6 +53,7 @@ def test_values_find_their_places() -> None:
         ("lr = [1.0, 0.1]", "upside down.*lr = .0.1, 1.0"),
         ("lr = 3", "range lr = 3.*two numbers"),
         ("lr = [0.0, 0.1]", "range lr = .0.0, 0.1.*1e-12"),
+        ("batch_size = [0.5, 4]", "numbers from 1 to 1048576;"),
         ("lr = [", "cannot be read"),
         ("", "ranges of nothing"),
     ],

@@ -11,6 +11,8 @@ import pytest
 from mini_table import in_a_folder_of_its_own, replace_rows, reproduce, results, search_row  # noqa: F401
 
 from xdops.measuring.duration import hours
+from xdops.report.plan import write_plan
+from xdops.reproduce.plan import Planned
 
 
 def means() -> dict[str, float | None]:
@@ -27,6 +29,7 @@ def test_rows_without_runs_here_keep_what_was_found_elsewhere_if_their_settings_
     shutil.rmtree("runs")
     more = dataclasses.replace(other, settings={**other.settings, "known later": True}, hours=0.5)
     replace_rows(monkeypatch, [row, more, search_row("CNN XD", 12, lr=0.5)])
+    write_plan(Path("results/plan-paper.json"), "paper", 10.0, {"burgers": [Planned("CNN", 2, 3, 600, 4e15, 7.0)]})
     assert reproduce("mini", "-q", "--seeds", 0, "--rows", "cnn-resolution-8") == 0
     assert means() == before | {"CNN XD 12": None}
     assert results()["machines"] == machines
@@ -34,6 +37,7 @@ def test_rows_without_runs_here_keep_what_was_found_elsewhere_if_their_settings_
     page = Path("docs/results.md").read_text()
     assert "| the paper's hours |" in page
     assert "the paper on a V100" in page
+    assert "In all 2 runs, 600 steps, 4 Pflop: about 7 h" in page
 
 
 def test_hours_are_short_and_never_nothing() -> None:

@@ -43,4 +43,4 @@ def check_shared_memory(place: Place, processes: int) -> None:
     if under_torchrun():
         raise XDError(f"--out {place} under torchrun", "a folder that all machines share", "--out on such a folder, or --ray")
     if processes > 1 and re.match(r"(.*::)?memory:", place.mirror.url):
-        raise XDError(f"--out {place} for {processes} processes", "a URL that all of them see", "--workers 1 --processes 1")
+        raise XDError(f"--out {place} for {processes} processes", "a URL that all of them see", "a folder, or one process")

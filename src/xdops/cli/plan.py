@@ -21,7 +21,7 @@ class Plan:
     """What tables of the paper would take: runs, epochs, steps, operations and time, from a few measured steps of every row.
 
     Time here is that of one run after the other on this machine, as busy as it is now; time per GPU is that of the operations at
-    the rate given with --tflops, which a GPU reaches in practice only in part. Nothing is written.
+    the rate given with --tflops, which a GPU reaches in practice only in part. Nothing is written but the file of --json.
 
     examples:
       xdops plan burgers --scale paper

@@ -32,7 +32,7 @@ class Reproduce:
     """Run a table or figure of the paper, and show it beside the paper's own numbers.
 
     This takes long: start it in the background. Ctrl-C or a crash loses nothing: the same command continues. Several processes
-    may share a table, each run is made by one of them.
+    may share a table, each run is made by one of them; a URL takes one command at a time.
 
     examples:
       xdops reproduce --list                              every table and figure of the paper, and what is done here

@@ -86,7 +86,7 @@ def check_bounds(name: str, pair: Any) -> None:
             f"range {name} = {list(pair)}, which is upside down", "the smaller number first", f"{name} = {list(pair)[::-1]}"
         )
     if not tuned.least <= pair[0] <= pair[1] <= tuned.most:
-        raise XDError(f"range {name} = {list(pair)}", f"numbers from {tuned.least:g} to {tuned.most:g}", example)
+        raise XDError(f"range {name} = {list(pair)}", f"numbers from {tuned.least:.12g} to {tuned.most:.12g}", example)
 
 
 DEFAULT: dict[str, list[float]] = tomllib.loads(files("xdops.experiments").joinpath("ranges.toml").read_text())

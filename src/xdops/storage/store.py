@@ -149,7 +149,8 @@ def open_url(url: str) -> tuple[Any, str]:
         return url_to_fs(url)
     except ImportError as error:
         package = getattr(error.__cause__, "name", None) or getattr(error, "name", None) or "what fsspec asks for"
-        raise XDError(f"{url}, for which a package is missing ({first_line(error)})", "it", f"pip install {package}") from error
+        given = f"{url}, for which a package is missing ({first_line(error)})"
+        raise XDError(given, "that package", f"pip install {package}") from error
     except Exception as error:
         raise XDError(
             f"{url}, which fsspec does not open ({first_line(error)})",
