@@ -199,7 +199,7 @@ def test_what_the_settings_of_a_row_do_not_tell_is_noticed_in_its_unfinished_run
 
 
 def test_a_row_that_diverges_is_recorded_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    replace_rows(monkeypatch, [search_row("CNN", 8, lr=1e30), search_row("CNN XD", 8)])
+    replace_rows(monkeypatch, [search_row("CNN", 8, lr=1e9), search_row("CNN XD", 8)])
     assert reproduce("mini", "-q") == 0
     bad, good = results()["rows"]
     assert bad["mean"] is None

@@ -257,7 +257,7 @@ class Search:
 
     def place(self) -> Place:
         """Absolute if workers are to find it, who may be elsewhere."""
-        place = Place(default_out(self.data)) if self.out is None else find_place(self.out)
+        place = find_place(str(default_out(self.data)) if self.out is None else self.out)
         elsewhere = self.workers > 1 or self.ray is not None
         return Place(place.folder.absolute(), place.mirror) if elsewhere else place
 

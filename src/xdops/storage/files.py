@@ -120,6 +120,11 @@ def _check_replaceable(path: Path) -> None:
         raise XDError(f"{path}, which is {_kind(path) or 'a folder'}", "the name of a file to write", "another name")
 
 
+def _size(count: int) -> str:
+    """12 MB, or bytes where that would say nothing."""
+    return f"{count / 1e6:,.0f} MB" if count >= 10_000_000 else f"{count:,} bytes"
+
+
 def check_room(folder: Path, needed: int) -> None:
     """Refuse a folder, which need not exist yet, that cannot be written to or has no room for `needed` bytes."""
     try:
@@ -129,8 +134,8 @@ def check_room(folder: Path, needed: int) -> None:
         free = shutil.disk_usage(existing).free
         if needed > free:
             raise XDError(
-                f"a disk with {free:,} bytes free at {existing}",
-                f"{needed:,} bytes for what will be written",
+                f"a disk with {_size(free)} free at {existing}",
+                f"{_size(needed)} for what will be written",
                 "another place, or free some space",
             )
         probe = existing / _temporary("room")
