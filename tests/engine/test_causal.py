@@ -88,7 +88,7 @@ def test_every_causal_form_agrees_with_the_definition_in_values_and_gradients(ca
     forms = possible_plans(op.workload(x))
     shallow = op.depth[0] == op.depth[2] == 1 and len(op.K[0].layout[0][0]) > 1
     assert forms == (["taps", "taps-grouped"] if shallow else ["taps"])
-    before, grouped_taps.TOGETHER = grouped_taps.TOGETHER, together
+    before, grouped_taps.MADE_TOGETHER = grouped_taps.MADE_TOGETHER, together
     try:
         for form in forms:
             op.plan = form
@@ -100,7 +100,7 @@ def test_every_causal_form_agrees_with_the_definition_in_values_and_gradients(ca
         for size in (None, x.shape[2]):
             torch.testing.assert_close(op.merged(size)(x), y, rtol=1e-10, atol=1e-10)
     finally:
-        grouped_taps.TOGETHER = before
+        grouped_taps.MADE_TOGETHER = before
 
 
 @pytest.mark.parametrize("extra", [{}, {"b": "trained", "C": "trained"}, {"depth": 3}])

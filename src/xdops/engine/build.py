@@ -14,13 +14,13 @@ from xdops.engine.geometry import Part
 from xdops.engine.merging import merge_stack
 from xdops.engine.planar import matmul, multiply, planar
 from xdops.matrices import Butterfly, HalfButterfly, KMatrix
-from xdops.matrices.merge import merge
+from xdops.matrices.blocks import merge_factors
 from xdops.matrices.radices import strides_of
 
 #: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Larger ones are
 #: made by kernels where there are some; without, matrices of depth 1 are still merged together up to the second size.
-TOGETHER = 64
-TOGETHER_PLAIN = 300
+MERGED_TOGETHER = 64
+MERGED_TOGETHER_PLAIN = 300
 
 #: Above this size, a matrix of which only few columns are in use is merged by itself, those columns alone.
 FEW = 200
@@ -34,9 +34,9 @@ def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[T
         radices = {b.radices for b in matrix.butterflies}
         few = matrix.n > FEW and 4 * len(parts[i].columns) <= matrix.n  # cheap by itself
         values = matrix.butterflies[0].values
-        if matrix.n > TOGETHER and kernels.can_run(values.dtype, values.device.type):
+        if matrix.n > MERGED_TOGETHER and kernels.can_run(values.dtype, values.device.type):
             made[i] = fused_columns(matrix, parts[i])
-        elif matrix.n <= (TOGETHER_PLAIN if matrix.depth == 1 else TOGETHER) and len(radices) == 1 and not few:
+        elif matrix.n <= (MERGED_TOGETHER_PLAIN if matrix.depth == 1 else MERGED_TOGETHER) and len(radices) == 1 and not few:
             alike.setdefault((matrix.depth, matrix.radices, is_half(matrix)), []).append(i)
         else:
             made[i] = _dense(matrix, parts[i])
@@ -157,7 +157,7 @@ def group_blocks(butterfly: Butterfly, grouping: Sequence[int]) -> list[Tensor]:
 def _merged_groups(butterfly: Butterfly, grouping: Sequence[int]) -> list[Tensor]:
     ends = list(accumulate(grouping))
     parts = [butterfly.factors[start:end] for start, end in pairwise((0, *ends)) if end > start]
-    return [merge(part, butterfly.increasing) for part in parts]
+    return [merge_factors(part, butterfly.increasing) for part in parts]
 
 
 def two_stages(butterfly: Butterfly, grouping: Sequence[int]) -> tuple[Tensor, Tensor]:

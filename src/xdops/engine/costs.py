@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xdops.engine import kernels
-from xdops.engine.build import TOGETHER, group_sizes
+from xdops.engine.build import MERGED_TOGETHER, group_sizes
 from xdops.engine.mixing import CHUNK
 from xdops.engine.rates import Rates
 from xdops.engine.transforms import FEW_COLUMNS
@@ -111,13 +111,13 @@ def building(work: Workload, grouping: Grouping, rates: Rates) -> float:
     """Seconds to merge K and M of all dimensions that are not grouped, in all passes."""
     times = (3.0 if work.train else 1.0) if work.train_arch else 1.0
     dense = [(n, p) for n, p, cut in zip(work.sizes, work.domain, grouping, strict=True) if cut is None]
-    return times * sum(dense_matrix(n, p, depth, rates) for n, p in dense for depth in (work.depth[0], work.depth[2]))
+    return times * sum(dense_matrix_seconds(n, p, depth, rates) for n, p in dense for depth in (work.depth[0], work.depth[2]))
 
 
-def dense_matrix(n: int, domain: int, depth: int, rates: Rates) -> float:
+def dense_matrix_seconds(n: int, domain: int, depth: int, rates: Rates) -> float:
     """Seconds to merge a K-matrix of this depth into one dense matrix, n on one side and the domain's points on the other."""
     factors = len(prime_factors(n))
-    if n > TOGETHER and kernels.installed():
+    if n > MERGED_TOGETHER and kernels.installed():
         return rates.compiled(8.0 * n * depth * n * sum(prime_factors(n)), 2.0 * n * domain) + 20 * rates.call
     merging = depth * factors * 6 * rates.call + rates.traffic(12 * n * (domain + (depth - 1) * n))
     return merging + (depth - 1) * rates.product(8.0 * n * n * domain, domain)

@@ -1,4 +1,4 @@
-"""Many small K-matrices into dense ones at once: `matrices.merge` for a stack of decreasing butterflies, in planar arithmetic.
+"""Many small K-matrices into dense ones at once: `matrices.blocks` for a stack of decreasing butterflies, in planar arithmetic.
 
 Merging is elementwise, new[(i,o),(l,c)] = old_i[o,c] t[c,i,l], level by level; every level is written once and the backward pass
 is our own, because for layers of a few hundred points the calls cost more than the arithmetic.

@@ -26,7 +26,7 @@ from xdops.engine.geometry import Line
 from xdops.engine.passes import Maybe
 from xdops.engine.plan import Plan
 from xdops.engine.planner import make_plan
-from xdops.engine.shift import ShiftDescription, Window, convolve, evaluate_shift, long_filters, plan_shift
+from xdops.engine.shift import ShiftDescription, ShiftWindow, convolve, evaluate_shift, long_filters, plan_shift
 from xdops.engine.tracing import is_transformed
 
 AnyDescription = Description | ShiftDescription
@@ -108,7 +108,7 @@ def operator(
 def _(x: Tensor, weight: Tensor, *others: Any) -> Tensor:
     *_, description, dtype = others
     known = decode(description)
-    lines: Sequence[Line | Window] = known.lines
+    lines: Sequence[Line | ShiftWindow] = known.lines
     outputs = [line.out(m) for line, m in zip(lines, x.shape[2:], strict=True)]
     return x.new_empty((x.shape[0], known.channels(weight.shape)[1], *outputs), dtype=dtype)
 

@@ -28,7 +28,7 @@ _TAG = "shift "
 
 
 @dataclass(frozen=True)
-class Window:
+class ShiftWindow:
     """One dimension: output t is row `row` of an operation of `size` points, on inputs t * stride - pad[0] and later ones."""
 
     size: int  # H
@@ -44,7 +44,7 @@ class Window:
 class ShiftDescription:
     """What the engine has to know beside the tensors; see `Description`."""
 
-    lines: tuple[Window, ...]
+    lines: tuple[ShiftWindow, ...]
     K: tuple[MatrixLayout, ...]
     L: tuple[MatrixLayout, ...]
     M: tuple[MatrixLayout, ...]
@@ -71,7 +71,7 @@ class ShiftDescription:
     @lru_cache(maxsize=1024)
     def decode(text: str) -> "ShiftDescription":
         windows, K, L, M, kernel, groups, padding_mode, plan = ast.literal_eval(text.removeprefix(_TAG))
-        lines = tuple(Window(*numbers) for numbers in windows)
+        lines = tuple(ShiftWindow(*numbers) for numbers in windows)
         return ShiftDescription(lines=lines, K=K, L=L, M=M, kernel=kernel, groups=groups, padding_mode=padding_mode, plan=plan)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from xdops.errors import XDError
 
-FORMS = ("taps", "taps-fft", "filter", "filter-fft")
+SHIFT_FORMS = ("taps", "taps-fft", "filter", "filter-fft")
 
 #: An FFT's flop takes about as long as so many of a matrix product, on a CPU.
 FFT_FLOP = 6.0
@@ -54,10 +54,10 @@ def make_shift_plan(problem: ShiftProblem, name: str = "auto") -> ShiftPlan:
     if name == "auto":
         if problem.source:
             return ShiftPlan("source", _direct(problem, problem.kernel), "the architecture is fixed at its start")
-        found = [make_shift_plan(problem, form) for form in FORMS if _possible(problem, form)]
+        found = [make_shift_plan(problem, form) for form in SHIFT_FORMS if _possible(problem, form)]
         return min(found, key=lambda plan: plan.flops)
-    if name not in FORMS or not _possible(problem, name):
-        possible = [form for form in FORMS if _possible(problem, form)]
+    if name not in SHIFT_FORMS or not _possible(problem, name):
+        possible = [form for form in SHIFT_FORMS if _possible(problem, form)]
         raise XDError(f"plan {name!r}", f"'auto' or one of {', '.join(possible)}", "plan='auto'")
     return ShiftPlan(name, *_COSTS[name](problem))
 

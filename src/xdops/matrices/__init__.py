@@ -5,7 +5,7 @@ from xdops.matrices.half import HalfButterfly
 from xdops.matrices.kmatrix import KMatrix
 from xdops.matrices.kronecker import Kronecker
 from xdops.matrices.learnable import LearnableKMatrix
-from xdops.matrices.plan import MatrixPlan, plan_matrix
+from xdops.matrices.matrix_plan import MatrixPlan, plan_matrix
 from xdops.matrices.radices import MAX_RADIX, cheapest_size, default_radices, digit_reversal, half_radices, smooth_size
 from xdops.matrices.sparse import sparse
 from xdops.matrices.special import (

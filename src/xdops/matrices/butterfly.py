@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
-from xdops.matrices.merge import merge
+from xdops.matrices.blocks import merge_factors
 from xdops.matrices.pairs import check_floating, to_complex, to_pairs
 from xdops.matrices.radices import check_radices, strides_of
 from xdops.matrices.structured import StructuredMatrix
@@ -94,18 +94,18 @@ class Butterfly(StructuredMatrix):
         if rows is not None and 0 < len(rows) < columns:  # fewer rows than columns: build from the transposed side
             prefix = int(rows.max()) + 1
             transposed = [f.mT for f in self.factors]
-            return merge(transposed, not self.increasing, prefix)[0, 0].mT[rows, :columns]
-        dense = merge(self.factors, self.increasing, columns)[0, 0]
+            return merge_factors(transposed, not self.increasing, prefix)[0, 0].mT[rows, :columns]
+        dense = merge_factors(self.factors, self.increasing, columns)[0, 0]
         return dense if rows is None else dense[rows]
 
     def times(self, x: Tensor) -> Tensor:
         """B x for a complex matrix x (n, columns), with the factors merged into two groups: two batched products."""
         factors, cut = self.factors, balanced_cut(self.radices)
-        low = merge(factors[:cut], self.increasing)[:, 0].to(x.dtype)  # (a, b, b): contiguous blocks
+        low = merge_factors(factors[:cut], self.increasing)[:, 0].to(x.dtype)  # (a, b, b): contiguous blocks
         columns = x.shape[1]
         if cut == len(factors):
             return (low @ x.reshape(1, self.n, columns)).view(self.n, columns)
-        high = merge(factors[cut:], self.increasing)[0].to(x.dtype)  # (b, a, a): entries b apart
+        high = merge_factors(factors[cut:], self.increasing)[0].to(x.dtype)  # (b, a, a): entries b apart
         b, a = high.shape[:2]
         x = x.reshape(a, b, columns)
         if self.increasing:

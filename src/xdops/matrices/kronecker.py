@@ -8,7 +8,7 @@ from torch import Tensor
 
 from xdops.errors import XDError
 from xdops.matrices.kmatrix import KMatrix
-from xdops.matrices.plan import MatrixPlan
+from xdops.matrices.matrix_plan import MatrixPlan
 from xdops.matrices.structured import Rows, StructuredMatrix
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
+from xdops.matrices.matrix_plan import MatrixPlan, plan_matrix
 from xdops.matrices.pairs import as_complex, check_floating
-from xdops.matrices.plan import MatrixPlan, plan_matrix
 
 Rows = Sequence[int] | Tensor | slice | None
 

@@ -19,7 +19,7 @@ from xdops.engine.evaluation import Operands
 from xdops.engine.operator import evaluate_as_operator
 from xdops.engine.shift import (
     ShiftDescription,
-    Window,
+    ShiftWindow,
     convolve,
     evaluate_shift,
     long_filters,
@@ -48,7 +48,7 @@ class ShiftInvariantOperation(Architecture):
 
     def __init__(
         self,
-        windows: Sequence[Window],
+        windows: Sequence[ShiftWindow],
         weight: Tensor,
         K: Sequence[KMatrix],
         L: Sequence[KMatrix],
@@ -193,7 +193,7 @@ class ShiftInvariantOperation(Architecture):
 class Padding(nn.Module):
     """The padding of windows, as a layer."""
 
-    def __init__(self, windows: Sequence[Window], mode: str) -> None:
+    def __init__(self, windows: Sequence[ShiftWindow], mode: str) -> None:
         super().__init__()
         self.amounts = [p for w in reversed(windows) for p in w.pad]
         self.mode = "constant" if mode == "zeros" else mode

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from xdops.engine.shift import Window
+from xdops.engine.shift import ShiftWindow
 from xdops.errors import XDError
 from xdops.matrices import smooth_size
 from xdops.matrices.pairs import check_floating
@@ -66,14 +66,14 @@ def shift_invariant_from_conv(
     return operation.to(conv.weight.device)
 
 
-def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[Window, Taps]:
+def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[ShiftWindow, Taps]:
     """Window and taps of dimension i: the last tap is the row that is kept."""
     kernel, dilation = conv.kernel_size[i], conv.dilation[i]
     reach = dilation * (kernel - 1) + 1
     size = span if span >= reach else smooth_size(reach)
     before = size - reach if causal else (size - reach) // 2  # points of the window before the first tap
     low, high = _padding(conv, i, reach)
-    window = Window(size, before + reach - 1, conv.stride[i], (low + before, high + size - reach - before))
+    window = ShiftWindow(size, before + reach - 1, conv.stride[i], (low + before, high + size - reach - before))
     return window, Taps(kernel, -dilation * (kernel - 1), dilation)
 
 

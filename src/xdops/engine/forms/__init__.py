@@ -6,5 +6,5 @@ from xdops.engine.forms.form import Form
 #: By name; of equally cheap ones the first is chosen.
 FORMS: dict[str, Form] = {
     form.name: form
-    for form in (source.FORM, spectral.FORM, joined.FORM, fused.FORM, *grouped.FORMS, taps.FORM, grouped_taps.FORM, definition.FORM)
+    for form in (source.FORM, spectral.FORM, joined.FORM, fused.FORM, *grouped.BOTH, taps.FORM, grouped_taps.FORM, definition.FORM)
 }

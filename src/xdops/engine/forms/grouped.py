@@ -47,4 +47,4 @@ def evaluate(e: Evaluation, plan: Plan) -> Tensor:
     return compute(passes, e.input, e.taps, e.b, e.C, *stages["K"], *L, *stages["M"])
 
 
-FORMS = tuple(Form(name, planner(name, groups), evaluate) for name, groups in (("grouped", 2), ("grouped3", 3)))
+BOTH = tuple(Form(name, planner(name, groups), evaluate) for name, groups in (("grouped", 2), ("grouped3", 3)))

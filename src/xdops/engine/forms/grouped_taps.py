@@ -28,7 +28,7 @@ from xdops.engine.workload import Workload
 from xdops.engine.workspace import Workspace, workspace
 
 #: Taps are made together while the numbers on their way, 2 n m each, are no more than this: few calls, and all in the cache.
-TOGETHER = 1 << 20
+MADE_TOGETHER = 1 << 20
 
 
 def plan(work: Workload, rates: Rates) -> Plan | None:
@@ -207,9 +207,9 @@ def _for_every_tap(left: Tensor, T: Tensor) -> Tensor:
 
 
 def _groups_of_taps(B: Tensor, M1: Tensor) -> Iterator[slice]:
-    """Slices of the taps, as many at a time as TOGETHER allows."""
+    """Slices of the taps, as many at a time as MADE_TOGETHER allows."""
     k, low = B.shape[1], B.shape[2]
-    step = max(1, TOGETHER // (low * M1.numel()))
+    step = max(1, MADE_TOGETHER // (low * M1.numel()))
     return (slice(j, min(k, j + step)) for j in range(0, k, step))
 
 

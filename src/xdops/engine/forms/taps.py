@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from xdops.engine.build import dense_matrices
-from xdops.engine.costs import dense_matrix
+from xdops.engine.costs import dense_matrix_seconds
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.form import Form
 from xdops.engine.passes import Maybe, compute
@@ -40,7 +40,7 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
     for n, d, m, r, k in zip(work.sizes, work.domain, work.inputs, work.outputs, work.kernel, strict=True):
         build = (4.0 if dims == 1 else 8.0) * k * r * d * m * triangle
         flops += build_passes * build
-        made = 3 * dense_matrix(n, d, max(work.depth), rates)
+        made = 3 * dense_matrix_seconds(n, d, max(work.depth), rates)
         seconds += build_passes * (rates.product(build, m) + rates.traffic(6 * k * r * d) + made)
     taps, spatial, parts = 1, list(work.inputs), 1
     for i in range(dims - 1):

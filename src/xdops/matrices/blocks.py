@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 
-def merge(factors: Sequence[Tensor], increasing: bool, columns: int | None = None) -> Tensor:
+def merge_factors(factors: Sequence[Tensor], increasing: bool, columns: int | None = None) -> Tensor:
     """Consecutive factors (blocks_j, stride_j, r_j, r_j) -> (blocks, stride, R, R), or only the first `columns` of R.
 
     `factors` are in order of stride whatever the direction; the direction says which is applied first.
