@@ -9,7 +9,7 @@ import torch
 from xdops.backbones import Request, SmallCNN, operator_cnn, operator_fno
 from xdops.bench import layers, networks, sweep
 from xdops.bench.counts import conv_flops, counts, training_workload
-from xdops.bench.layers import Layer
+from xdops.bench.layers import BenchLayer
 from xdops.bench.memory import peak_memory
 from xdops.bench.summary import TARGETS, geometric_mean, summarise
 from xdops.cli.main import main
@@ -17,9 +17,9 @@ from xdops.convert import XDConfig
 from xdops.report import performance as document
 
 SMALL = (
-    Layer("wave", 2, (3, 4), (12,), 9, 4, "circular", modes=3),
-    Layer("image", 2, (2, 3), (6, 6), 3, 1),
-    Layer("music", 1, (3, 3), (10,), 2, 1, causal=True),
+    BenchLayer("wave", 2, (3, 4), (12,), 9, 4, "circular", modes=3),
+    BenchLayer("image", 2, (2, 3), (6, 6), 3, 1),
+    BenchLayer("music", 1, (3, 3), (10,), 2, 1, causal=True),
 )
 PAGE = "before\n" + "".join(f"<!-- measured {n} -->\nold\n<!-- end {n} -->\nbetween\n" for n in document.BLOCKS) + "after\n"
 
@@ -100,7 +100,7 @@ def test_the_summary_takes_means_and_worst_layers_and_leaves_out_what_was_not_me
 
 
 def test_growth_compares_time_per_point_of_the_longest_and_the_shortest_layer(monkeypatch):
-    monkeypatch.setattr(layers, "LAYERS", tuple(Layer(f"burgers-{n}", 1, (1, 1), (n,), 3, 1) for n in (256, 8192)))
+    monkeypatch.setattr(layers, "LAYERS", tuple(BenchLayer(f"burgers-{n}", 1, (1, 1), (n,), 3, 1) for n in (256, 8192)))
     rows = [row("burgers-256", 1.0, seconds=1.0) | {"size": [256]}, row("burgers-8192", 1.0, seconds=64.0) | {"size": [8192]}]
     assert summarise(rows)["growth"] == 2.0
 

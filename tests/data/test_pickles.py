@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pickle_support import Python2, Touch
 
-from xdops.data.pickle_program import Refused, check_instructions
+from xdops.data.pickle_program import RefusedPickle, check_instructions
 from xdops.data.pickles import PlainUnpickler, read_object_npy, read_pickle, unpickled
 from xdops.errors import XDError
 
@@ -198,7 +198,7 @@ def test_broken_pickles_are_refused(code: bytes) -> None:
 def test_what_stands_for_a_name_keeps_nothing_that_a_pickle_gives_it() -> None:
     named = PlainUnpickler(b"").names["_codecs.encode"]
     assert not hasattr(named, "__dict__")
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedPickle):
         named.__setstate__({"function": None})
 
 

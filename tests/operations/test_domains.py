@@ -11,7 +11,7 @@ from xdops import XDOperation, named, nearest_named
 from xdops.errors import XDError
 from xdops.matrices import cheapest_size
 from xdops.operations import distance
-from xdops.operations.domains import fourier, fourier_in, half_turns
+from xdops.operations.domains import fourier_in, fourier_matrix, half_turns
 from xdops.operations.warmstart import domain_points
 
 DOUBLE = torch.float64
@@ -19,9 +19,9 @@ DOUBLE = torch.float64
 
 @pytest.mark.parametrize("n", [2, 4, 10, 24, 36])
 def test_every_row_of_m_makes_an_odd_number_of_half_turns_and_none_is_the_conjugate_of_another(n):
-    turns = half_turns(fourier(n, half=True).radices, half=True)
+    turns = half_turns(fourier_matrix(n, half=True).radices, half=True)
     t = torch.arange(n, dtype=DOUBLE)
-    agree(fourier(n, half=True).to_dense(), torch.exp(-1j * torch.pi * turns.double()[:, None] * t / n), 1e-10)
+    agree(fourier_matrix(n, half=True).to_dense(), torch.exp(-1j * torch.pi * turns.double()[:, None] * t / n), 1e-10)
     both = torch.cat((turns, 2 * n - turns))
     assert sorted(both.tolist()) == list(range(1, 2 * n, 2))
 

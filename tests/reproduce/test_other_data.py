@@ -9,14 +9,14 @@ import pytest
 from xdops.cli.search import Search
 from xdops.data.own import DataSettings, task_from_arrays
 from xdops.data.split import Arrays
-from xdops.experiments.recipes import RECIPES, Recipe
+from xdops.experiments.recipes import RECIPES, TrainingRecipe
 from xdops.reproduce.reproduction import Reproduction
 from xdops.reproduce.table import Context
 from xdops.reproduce.tables import find_table, other_data
 from xdops.reproduce.tables.other_data import DEFAULTS, TRIALS, TUNED, default_search, rows
 from xdops.search import Silent
 
-QUICK = Recipe("small", epochs=1, batch_size=16, lr=1e-2, arch_lr=1e-2, seeds=1)
+QUICK = TrainingRecipe("small", epochs=1, batch_size=16, lr=1e-2, arch_lr=1e-2, seeds=1)
 
 
 def waves() -> Arrays:

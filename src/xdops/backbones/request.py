@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["classification", "regression", "dense", "next-step", "sequence-class"]
+TaskKind = Literal["classification", "regression", "dense", "next-step", "sequence-class"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Request:
     outputs, steps), and those at a step may depend on inputs up to it alone.
     """
 
-    kind: Kind
+    kind: TaskKind
     in_channels: int
     outputs: int  # classes, regression targets, or channels of the predicted grid
     spatial: tuple[int, ...]  # the grid: (length,), (height, width) or (depth, height, width)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from xdops.bench.layers import Layer
+from xdops.bench.layers import BenchLayer
 from xdops.engine.planner import make_plan, possible_plans
 from xdops.engine.workload import Workload
 from xdops.operations import from_conv
@@ -26,7 +26,7 @@ class Counts:
         return self.plan / self.conv
 
 
-def training_workload(layer: Layer) -> Workload:
+def training_workload(layer: BenchLayer) -> Workload:
     return from_conv(layer.conv(), layer.size, layer.depth, causal=layer.causal, domain="half").workload(layer.input())
 
 
@@ -35,7 +35,7 @@ def conv_flops(work: Workload) -> float:
     return make_plan(replace(work, source=True), "source").flops
 
 
-def counts(layer: Layer, form: str) -> Counts:
+def counts(layer: BenchLayer, form: str) -> Counts:
     work = training_workload(layer)
     flops = {
         name: make_plan(work, name).flops for name in possible_plans(work) if name != "definition"

@@ -12,7 +12,7 @@ _CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True)
-class Layer:
+class BenchLayer:
     """A convolution without bias, its input, and the modes of the FNO layer that a PDE user would pick instead."""
 
     name: str
@@ -37,23 +37,23 @@ class Layer:
         return torch.randn(self.batch, self.channels[0], *self.size, requires_grad=True)
 
 
-def _square(name: str, batch: int, c_in: int, c_out: int, n: int, kernel: int, padding: int) -> Layer:
-    return Layer(name, batch, (c_in, c_out), (n, n), kernel, padding)
+def _square(name: str, batch: int, c_in: int, c_out: int, n: int, kernel: int, padding: int) -> BenchLayer:
+    return BenchLayer(name, batch, (c_in, c_out), (n, n), kernel, padding)
 
 
 LAYERS = (
-    *(Layer(f"burgers-{n}", 20, (64, 64), (n,), 17, 8, "circular", modes=16) for n in (256, 1024, 8192)),
-    Layer("darcy-85", 20, (32, 32), (85, 85), 13, 6, "circular", modes=12),
-    Layer("darcy-141", 5, (32, 32), (141, 141), 13, 6, "circular", modes=12),
-    Layer("navier-stokes", 1, (20, 20), (64, 64, 20), 9, 4, "circular", modes=8),
+    *(BenchLayer(f"burgers-{n}", 20, (64, 64), (n,), 17, 8, "circular", modes=16) for n in (256, 1024, 8192)),
+    BenchLayer("darcy-85", 20, (32, 32), (85, 85), 13, 6, "circular", modes=12),
+    BenchLayer("darcy-141", 5, (32, 32), (141, 141), 13, 6, "circular", modes=12),
+    BenchLayer("navier-stokes", 1, (20, 20), (64, 64, 20), 9, 4, "circular", modes=8),
     _square("psicov-128", 2, 16, 16, 128, 3, 1),
     _square("cifar-32", 128, 16, 16, 32, 3, 1),
     _square("cifar-16", 128, 32, 32, 16, 3, 1),
     _square("cifar-8", 128, 64, 64, 8, 3, 1),
     _square("lenet-1", 128, 3, 6, 32, 5, 0),
     _square("lenet-2", 128, 6, 16, 14, 5, 0),
-    Layer("jsb", 1, (150, 150), (160,), 2, 1, causal=True),
-    Layer("nottingham", 1, (150, 150), (256,), 6, 5, causal=True),
-    Layer("pmnist", 32, (25, 25), (784,), 7, 6, causal=True),
-    Layer("pmnist-deep", 64, (25, 25), (784,), 7, 3, depth=3),
+    BenchLayer("jsb", 1, (150, 150), (160,), 2, 1, causal=True),
+    BenchLayer("nottingham", 1, (150, 150), (256,), 6, 5, causal=True),
+    BenchLayer("pmnist", 32, (25, 25), (784,), 7, 6, causal=True),
+    BenchLayer("pmnist-deep", 64, (25, 25), (784,), 7, 3, depth=3),
 )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from xdops.backbones import DistanceResNet, LeNet, Request, ResNet20, WideResNet, operator_cnn, operator_fno
 from xdops.backbones.tcn import TCN
 from xdops.bench.memory import peak_of_training
-from xdops.bench.run import Step
+from xdops.bench.run import TimedStep
 from xdops.convert import XDConfig, convert_
 from xdops.measuring.timing import interleaved
 
@@ -84,7 +84,7 @@ NETWORKS = (
 SHORT = ("lenet", "resnet-20", "burgers-1024", "protein-128", "pmnist-tcn", "nottingham-tcn")
 
 
-def training_step(network: nn.Module, x: Tensor) -> Step:
+def training_step(network: nn.Module, x: Tensor) -> TimedStep:
     """Forward and backward of the mean square output: what the layers cost, whatever the task's loss."""
 
     def step() -> None:

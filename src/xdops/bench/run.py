@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xdops.bench.layers import Layer
+from xdops.bench.layers import BenchLayer
 from xdops.bench.memory import peak_memory
 from xdops.engine import kernels
 from xdops.engine.machine import measured_rates, rates_restored, set_rates
@@ -17,7 +17,7 @@ from xdops.measuring.profile import time_shares
 from xdops.measuring.timing import interleaved
 from xdops.operations import XDOperation, from_conv
 
-Step = Callable[[], object]
+TimedStep = Callable[[], object]
 
 #: Forms that the cost model puts this far behind are not timed.
 HOPELESS = 2
@@ -26,7 +26,7 @@ HOPELESS = 2
 LONG, FEWEST = 0.3, 3
 
 
-def training_step(module: nn.Module, x: Tensor, g: Tensor) -> Step:
+def training_step(module: nn.Module, x: Tensor, g: Tensor) -> TimedStep:
     """Forward and backward, as in training: fresh gradients every time."""
     tensors = [x, *module.parameters()]
 
@@ -38,7 +38,7 @@ def training_step(module: nn.Module, x: Tensor, g: Tensor) -> Step:
     return step
 
 
-def inference_step(module: nn.Module, x: Tensor) -> Step:
+def inference_step(module: nn.Module, x: Tensor) -> TimedStep:
     @torch.no_grad()
     def step() -> None:
         module(x)
@@ -46,14 +46,14 @@ def inference_step(module: nn.Module, x: Tensor) -> Step:
     return step
 
 
-def operation(conv: nn.Module, layer: Layer, **options: Any) -> XDOperation:
+def operation(conv: nn.Module, layer: BenchLayer, **options: Any) -> XDOperation:
     """The XD-operation of the convolution, with filters of its own, so that gradients do not meet."""
     op = from_conv(conv, layer.size, **{"causal": layer.causal, "depth": layer.depth, "domain": "half"} | options)
     op.weight = nn.Parameter(op.weight.detach().clone())
     return op
 
 
-def without_kernels(step: Step) -> Step:
+def without_kernels(step: TimedStep) -> TimedStep:
     """The same, planned and evaluated as if there were no compiled kernels."""
 
     def run() -> None:
@@ -63,7 +63,7 @@ def without_kernels(step: Step) -> Step:
     return run
 
 
-def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[str], None]) -> dict[str, Any]:
+def measure_layer(layer: BenchLayer, repetitions: int, memory: bool, tick: Callable[[str], None]) -> dict[str, Any]:
     """Ratios to the convolution: training in half the domain (chosen and by form), in the full one, and both without kernels; with
     depth (3,3,3); frozen; FNO; merged inference; memory."""
     torch.manual_seed(0)
@@ -77,7 +77,7 @@ def measure_layer(layer: Layer, repetitions: int, memory: bool, tick: Callable[[
         repetitions = min(repetitions, FEWEST)
     error = float((auto(x).detach() - y).abs().max() / y.abs().max())
     g = torch.randn_like(y)
-    candidates: dict[str, Step] = {"conv": training_step(conv, x, g), "auto": training_step(auto, x, g)}
+    candidates: dict[str, TimedStep] = {"conv": training_step(conv, x, g), "auto": training_step(auto, x, g)}
     asked = auto.workload(x)
     others = [form for form in possible_plans(asked) if form != chosen.form]
     others = [form for form in others if make_plan(asked, form).seconds < HOPELESS * chosen.seconds]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from xdops.bench.run import Step
+from xdops.bench.run import TimedStep
 from xdops.convert import arch_parameters, weight_parameters
 from xdops.data.music import NOTES
 from xdops.measuring.timing import interleaved
@@ -48,7 +48,7 @@ def random_digits(preset: Preset) -> Problem:
     return Problem(part, part, part, nn.functional.cross_entropy, Metric("error (%)", error_percent, False))
 
 
-def training_step(preset: Preset, method: str, problem: Problem) -> Step:
+def training_step(preset: Preset, method: str, problem: Problem) -> TimedStep:
     """All that a search does in a step: forward, backward, clipping, and both optimizers."""
     settings = preset.search(method)
     network = build_network(dataclasses.replace(preset, more=(method,)), method, problem, 0).train()

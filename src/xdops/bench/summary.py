@@ -7,8 +7,8 @@ from typing import Any
 
 from xdops.bench import layers
 
-Row = dict[str, Any]
-Value = Callable[[Row], float | None]
+MeasuredLayer = dict[str, Any]
+LayerFigure = Callable[[MeasuredLayer], float | None]
 
 #: A layer for which compiled kernels are worth having trains this much faster with them.
 WORTH = 1.5
@@ -24,56 +24,56 @@ class Target:
     key: str
     text: str
     limit: float
-    figure: Callable[[Sequence[Row]], float | None]
-    value: Value | None = None
+    figure: Callable[[Sequence[MeasuredLayer]], float | None]
+    value: LayerFigure | None = None
     at_least: bool = False
 
     def met(self, figure: float) -> bool:
         return figure >= self.limit if self.at_least else figure <= self.limit
 
-    def above(self, rows: Sequence[Row]) -> dict[str, float]:
+    def above(self, rows: Sequence[MeasuredLayer]) -> dict[str, float]:
         """The layers that miss it, the worst first."""
         found = {} if self.value is None else {row["layer"]: v for row in rows if (v := self.value(row)) is not None}
         return {name: v for name, v in sorted(found.items(), key=lambda pair: -pair[1]) if v > self.limit}
 
 
-def mean(key: str, text: str, limit: float, value: Value) -> Target:
-    def figure(rows: Sequence[Row]) -> float | None:
+def mean(key: str, text: str, limit: float, value: LayerFigure) -> Target:
+    def figure(rows: Sequence[MeasuredLayer]) -> float | None:
         values = [v for row in rows if (v := value(row)) is not None]
         return geometric_mean(values) if values else None
 
     return Target(key, text, limit, figure)
 
 
-def worst(key: str, text: str, limit: float, value: Value) -> Target:
+def worst(key: str, text: str, limit: float, value: LayerFigure) -> Target:
     return Target(key, text, limit, lambda rows: max((v for row in rows if (v := value(row)) is not None), default=None), value)
 
 
-def ratio(name: str) -> Callable[[Row], float]:
+def ratio(name: str) -> Callable[[MeasuredLayer], float]:
     """Of a training step to the convolution's."""
     return lambda row: float(row["training"][name]["ratio"])
 
 
-def _half(row: Row) -> float:
+def _half(row: MeasuredLayer) -> float:
     return ratio("auto")(row)
 
 
-def _masked(row: Row) -> float | None:
+def _masked(row: MeasuredLayer) -> float | None:
     return _half(row) if row["layer"] == MASKED else None
 
 
-def _large_kernel(row: Row) -> float | None:
+def _large_kernel(row: MeasuredLayer) -> float | None:
     kernels = {layer.name: layer.kernel for layer in layers.LAYERS}
     return _half(row) if kernels[row["layer"]] >= 9 else None
 
 
-def growth(rows: Sequence[Row]) -> float | None:
+def growth(rows: Sequence[MeasuredLayer]) -> float | None:
     """How much more a point costs in the longest 1d layer than in the shortest."""
     per_point = {row["layer"]: row["training"]["auto"]["seconds"] / row["size"][0] for row in rows}
     return per_point[LONG] / per_point[SHORT] if {LONG, SHORT} <= set(per_point) else None
 
 
-def worth(rows: Sequence[Row]) -> float:
+def worth(rows: Sequence[MeasuredLayer]) -> float:
     """How many layers kernels make so much faster."""
     return float(sum(row["kernels_gain"] >= WORTH for row in rows))
 
@@ -98,14 +98,14 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(v) for v in values) / len(values))
 
 
-def summarise(rows: Sequence[Row]) -> dict[str, Any]:
+def summarise(rows: Sequence[MeasuredLayer]) -> dict[str, Any]:
     """The figures that the targets are about, None where they were not measured, and a line on each that was."""
     out: dict[str, Any] = {target.key: target.figure(rows) for target in TARGETS}
     out["text"] = [_line(target, out[target.key], rows) for target in TARGETS if out[target.key] is not None]
     return out
 
 
-def _line(target: Target, figure: float, rows: Sequence[Row]) -> str:
+def _line(target: Target, figure: float, rows: Sequence[MeasuredLayer]) -> str:
     verdict = "met" if target.met(figure) else "not met"
     above = ", ".join(f"{name} {value:.2f}" for name, value in target.above(rows).items())
     limit = f"at {'least' if target.at_least else 'most'} {target.limit:g}"

@@ -31,7 +31,7 @@ WORTH_SAYING = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target(ABC):
+class Destination(ABC):
     """Where the data go, which is the same for all equations."""
 
     out: MaybeFile = None
@@ -70,7 +70,7 @@ def _alone(path: Path) -> AbstractContextManager[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Burgers(Target):
+class Burgers(Destination):
     """Burgers' equation: from u at time 0 (array a) to u at time 1 (array u).
 
     u_t + u u_x = viscosity u_xx, periodic; a ~ N(0, 625 (-Laplace + 25)^-2). Both arrays are (samples, size). The published data
@@ -102,7 +102,7 @@ class Burgers(Target):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Darcy(Target):
+class Darcy(Destination):
     """Darcy flow: from a permeability of two values (array a) to the pressure (array u).
 
     The equation is -div(a grad u) = 1 on the unit square, with u = 0 on its boundary; a is high where N(0, (-Laplace + 9)^-2) is
@@ -132,7 +132,7 @@ class Darcy(Target):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NavierStokes(Target):
+class NavierStokes(Destination):
     """Navier-Stokes: from the vorticity at time 0 (array a) to its course (array u).
 
     w_t + (velocity . grad) w = viscosity Laplace w + forcing on the unit torus; a ~ N(0, 7^3 (-Laplace + 49)^-2.5). a is

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import tyro
 from rich.console import Console
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 from xdops.cli import terminal
 from xdops.cli.places import check_shared_memory, find_place
 from xdops.cli.workers import WorkerOptions, open_workers
@@ -22,7 +22,7 @@ from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, SETTINGS
 from xdops.experiments.network import NetworkSettings
 from xdops.experiments.ranges import read_ranges
-from xdops.experiments.recipes import EMBEDDED, Recipe, find_task
+from xdops.experiments.recipes import EMBEDDED, TrainingRecipe, find_task
 from xdops.experiments.tuning import Tuning
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
@@ -43,7 +43,7 @@ MaybeText = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hi
 MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
 MaybePlace = Annotated[str | None, tyro.conf.arg(metavar="DIR|URL", help_behavior_hint="")]
 MaybeKind = Annotated[
-    Kind | None, tyro.conf.arg(metavar="classification|regression|dense|next-step|sequence-class", help_behavior_hint="")
+    TaskKind | None, tyro.conf.arg(metavar="classification|regression|dense|next-step|sequence-class", help_behavior_hint="")
 ]
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -220,7 +220,7 @@ class Search:
         console.print(outcome.verdict, soft_wrap=True)
         console.print(f"Report: {place.below(REPORT)}", soft_wrap=True)
 
-    def experiment(self, task: Task, recipe: Recipe, out: Path) -> Experiment:
+    def experiment(self, task: Task, recipe: TrainingRecipe, out: Path) -> Experiment:
         search = SearchSettings(
             epochs=given(self.epochs, recipe.epochs),
             batch_size=given(self.batch_size, recipe.batch_size),
@@ -247,7 +247,7 @@ class Search:
             self.tuning(),
         )
 
-    def own(self, recipe: Recipe) -> dict[str, dict[str, float]]:
+    def own(self, recipe: TrainingRecipe) -> dict[str, dict[str, float]]:
         """Settings that only some spaces have: those of the recipe that no flag sets, and --backbone-lr."""
         flags = {"lr": self.lr, "arch_lr": self.arch_lr}
         own = {space: {name: v for name, v in values.items() if flags.get(name) is None} for space, values in recipe.own.items()}
@@ -277,7 +277,7 @@ class Search:
             raise XDError(f"{words} with --trials, which tunes it", "one of the two", "a --ranges file that does not name it")
         return tuning
 
-    def chosen_backbone(self, task: Task, recipe: Recipe) -> str:
+    def chosen_backbone(self, task: Task, recipe: TrainingRecipe) -> str:
         if self.periodic and (self.backbone is not None or task.kind != "dense"):
             what = f"--backbone {self.backbone}" if self.backbone is not None else f"{task.kind} targets"
             raise XDError(

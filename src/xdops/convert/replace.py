@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from xdops.convert.checks import check_example, check_finite, check_model
 from xdops.convert.config import XDConfig, check_config
 from xdops.convert.edges import Edge, Origin, edges, origin_of, set_origin
 from xdops.convert.kinds import KINDS, kind_of
 from xdops.convert.kinds.kind import Layer, LeaveAlone
+from xdops.convert.refusals import check_example, check_finite, check_model
 from xdops.convert.report import ConversionReport, ConvertedLayer, LeftAlone
 from xdops.convert.uses import ExampleInput, Uses, record_uses, undisturbed
 from xdops.convert.verify import broken, difference, real_tensors, rounding, run_by_architecture

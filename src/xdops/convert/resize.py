@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from xdops.convert import weights
-from xdops.convert.checks import check_example, check_model
 from xdops.convert.edges import origin_of, relative_distance, set_origin
 from xdops.convert.hooks import pass_hooks_on
+from xdops.convert.refusals import check_example, check_model
 from xdops.convert.replace import swap
 from xdops.convert.report import by
 from xdops.convert.uses import ExampleInput, Uses, arguments, record_uses, undisturbed

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor, nn
 
-from xdops.convert.checks import tensors_of
+from xdops.convert.refusals import tensors_of
 from xdops.convert.uses import ExampleInput, arguments, relative_difference, undisturbed
 from xdops.errors import XDError
 from xdops.operations import Operation

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 from xdops.data.split import Arrays
 from xdops.errors import XDError
 
@@ -87,7 +87,7 @@ def check_finite(array: np.ndarray, name: str) -> None:
     )
 
 
-def check_classes(parts: Arrays, kind: Kind, y_name: str) -> tuple[str, ...] | tuple[int, ...]:
+def check_classes(parts: Arrays, kind: TaskKind, y_name: str) -> tuple[str, ...] | tuple[int, ...]:
     """The labels of the training part, in order; other parts must have no others."""
     if kind != "classification":
         return ()

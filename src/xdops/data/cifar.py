@@ -61,8 +61,8 @@ class CifarArrays:
     source: str  # file or folder, seen from the data folder
 
 
-Batch = tuple[np.ndarray, np.ndarray]
-Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x and y for training, x and y for testing
+LabelledImages = tuple[np.ndarray, np.ndarray]
+TrainAndTest = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x and y for training, x and y for testing
 
 
 def load_cifar10(data_dir: str | Path | None = None, release: Release = OFFICIAL) -> CifarArrays:
@@ -87,16 +87,16 @@ class Version:
 
     folder: str
     ending: str
-    decode: Callable[[bytes, str], Batch]
+    decode: Callable[[bytes, str], LabelledImages]
 
     @property
     def names(self) -> list[str]:
         return [*(f"data_batch_{i}{self.ending}" for i in range(1, 6)), f"test_batch{self.ending}"]
 
-    def from_archive(self, path: Path, release: Release) -> Parts:
+    def from_archive(self, path: Path, release: Release) -> TrainAndTest:
         check_digest(path, release)
         wanted = {f"{self.folder}/{name}": name for name in self.names}
-        batches: dict[str, Batch] = {}
+        batches: dict[str, LabelledImages] = {}
         try:
             with tarfile.open(path, "r:gz") as archive:
                 for member in archive:
@@ -111,7 +111,7 @@ class Version:
             ) from error
         return self.joined(batches, path)
 
-    def from_folder(self, path: Path, release: Release) -> Parts:
+    def from_folder(self, path: Path, release: Release) -> TrainAndTest:
         batches = {}
         for name in self.names:
             if (path / name).is_file():
@@ -119,10 +119,10 @@ class Version:
                 batches[name] = self.batch((path / name).read_bytes(), str(path / name), release)
         return self.joined(batches, path)
 
-    def batch(self, data: bytes, where: str, release: Release) -> Batch:
+    def batch(self, data: bytes, where: str, release: Release) -> LabelledImages:
         return checked(*self.decode(data, where), where, release.per_batch)
 
-    def joined(self, batches: Mapping[str, Batch], path: Path) -> Parts:
+    def joined(self, batches: Mapping[str, LabelledImages], path: Path) -> TrainAndTest:
         missing = [name for name in self.names if name not in batches]
         if missing:
             raise XDError(
@@ -134,11 +134,11 @@ class Version:
         return *concatenated(train), *concatenated([test])
 
 
-def concatenated(batches: Sequence[Batch]) -> Batch:
+def concatenated(batches: Sequence[LabelledImages]) -> LabelledImages:
     return np.concatenate([x for x, _ in batches]), np.concatenate([y for _, y in batches])
 
 
-def decode_pickled(data: bytes, where: str) -> Batch:
+def decode_pickled(data: bytes, where: str) -> LabelledImages:
     """A batch of the python version: a dictionary with `data` (N, 3072) and `labels`, a list."""
     content = unpickled(data, where)
     x, labels = (content.get("data"), content.get("labels")) if isinstance(content, dict) else (None, None)
@@ -149,7 +149,7 @@ def decode_pickled(data: bytes, where: str) -> Batch:
     return x, np.array(labels, dtype=np.int64)
 
 
-def decode_records(data: bytes, where: str) -> Batch:
+def decode_records(data: bytes, where: str) -> LabelledImages:
     """A batch of the binary version: for each image a byte with its label, then its pixels."""
     if len(data) % (1 + PIXELS):
         raise XDError(
@@ -161,7 +161,7 @@ def decode_records(data: bytes, where: str) -> Batch:
     return records[:, 1:], records[:, 0]
 
 
-def from_npz(path: Path, release: Release) -> Parts:
+def from_npz(path: Path, release: Release) -> TrainAndTest:
     """The subset: x_train, y_train, x_test, y_test."""
     check_digest(path, release)
     file = NpzFile(path)
@@ -176,7 +176,7 @@ PYTHON = Version("cifar-10-batches-py", "", decode_pickled)
 BINARY = Version("cifar-10-batches-bin", ".bin", decode_records)
 
 #: What is looked for, in this order.
-READERS: dict[str, Callable[[Path, Release], Parts]] = {
+READERS: dict[str, Callable[[Path, Release], TrainAndTest]] = {
     "cifar-10-python.tar.gz": PYTHON.from_archive,
     "cifar-10-binary.tar.gz": BINARY.from_archive,
     PYTHON.folder: PYTHON.from_folder,
@@ -185,7 +185,7 @@ READERS: dict[str, Callable[[Path, Release], Parts]] = {
 }
 
 
-def checked(x: np.ndarray, y: np.ndarray, where: str, count: int) -> Batch:
+def checked(x: np.ndarray, y: np.ndarray, where: str, count: int) -> LabelledImages:
     """Images (count, 3, 32, 32) and labels (count,) as uint8, refused unless that is what they are."""
     if x.dtype != np.uint8 or x.shape not in ((count, PIXELS), (count, *SHAPE)) or y.shape != (count,):
         raise XDError(

@@ -12,7 +12,7 @@ from xdops.data.scaling import Scaling
 from xdops.errors import XDError
 from xdops.search.seeds import derive_seed
 
-Images = TypeVar("Images", Tensor, np.ndarray)
+AnyImages = TypeVar("AnyImages", Tensor, np.ndarray)
 
 #: Images looked at together where intermediate results are wider than bytes.
 CHUNK = 1000
@@ -84,7 +84,7 @@ class Permutation:
         """What undoes it."""
         return Permutation(*(tuple(np.argsort(order).tolist()) for order in (self.rows, self.columns)))
 
-    def apply(self, x: Images) -> Images:
+    def apply(self, x: AnyImages) -> AnyImages:
         """Images (..., height, width) in the new order."""
         if x.shape[-2:] != (len(self.rows), len(self.columns)):
             raise XDError(

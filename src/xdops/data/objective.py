@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 from xdops.data.scaling import Scaling
 from xdops.search import Batch, MeanMetric
 
@@ -22,7 +22,7 @@ class Objective:
     metric: MeanMetric  # so that spaces can be compared example by example
 
 
-def objective(kind: Kind, scaling: Scaling | None, floor: float) -> Objective:
+def objective(kind: TaskKind, scaling: Scaling | None, floor: float) -> Objective:
     """scaling: of the targets, None for classes, zeros and ones. floor: the least norm of a grid that relative errors divide by."""
     if kind == "classification":
         return Objective(F.cross_entropy, MeanMetric("accuracy", right, higher_is_better=True))

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xdops.backbones.request import Kind, Request
+from xdops.backbones.request import Request, TaskKind
 from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape, check_single, check_varied
 from xdops.data.layout import channels_second, spatial_of
@@ -100,7 +100,12 @@ def named(name: str, part: str) -> str:
 
 
 def check_part(
-    part: str, pair: tuple[np.ndarray, np.ndarray], first_shape: tuple[int, ...], layout: str, kind: Kind, settings: DataSettings
+    part: str,
+    pair: tuple[np.ndarray, np.ndarray],
+    first_shape: tuple[int, ...],
+    layout: str,
+    kind: TaskKind,
+    settings: DataSettings,
 ) -> tuple[np.ndarray, np.ndarray]:
     """x with channels second, and targets, of one part; refused where it does not fit the first part."""
     x, y = pair
@@ -140,7 +145,7 @@ def check_agreement(parts: Arrays, y_name: str) -> None:
 
 def make_reading(
     train: tuple[np.ndarray, np.ndarray],
-    kind: Kind,
+    kind: TaskKind,
     layout: str,
     x_shape: tuple[int, ...],
     classes: tuple[str, ...] | tuple[int, ...],

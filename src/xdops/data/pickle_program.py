@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class Refused(Exception):
+class RefusedPickle(Exception):
     """Something that plain data has no need of."""
 
 
@@ -55,13 +55,13 @@ def check_instructions(data: bytes) -> None:
     for done, (instruction, given, position) in enumerate(pickletools.genops(data)):
         name, argument, end = instruction.name, given or 0, position or 0
         if name not in EFFECTS:
-            raise Refused(f"the instruction {name}")
+            raise RefusedPickle(f"the instruction {name}")
         if name == "MARK":
             marks.append(len(is_tuple))
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
             number = len(memo) if name == "MEMOIZE" else argument
             if number > done:  # the unpickler makes a table of that size
-                raise Refused(f"an object numbered {number} among fewer objects")
+                raise RefusedPickle(f"an object numbered {number} among fewer objects")
             memo[number] = is_tuple[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             is_tuple.append(memo[argument])
@@ -72,7 +72,7 @@ def check_instructions(data: bytes) -> None:
             since_mark = _take(is_tuple, len(is_tuple) - marks.pop()) if effect.since_mark else []
             before_mark = _take(is_tuple, effect.taken)
             if any(_hashed(name, before_mark, since_mark)):
-                raise Refused("a tuple as a key")
+                raise RefusedPickle("a tuple as a key")
             is_tuple += [name.startswith(("TUPLE", "EMPTY_TUPLE"))] * effect.put
     if is_tuple or marks:  # STOP has taken the result
         raise ValueError("values left over")

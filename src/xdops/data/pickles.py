@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from xdops.data.pickle_program import Refused, check_instructions
+from xdops.data.pickle_program import RefusedPickle, check_instructions
 from xdops.errors import XDError
 from xdops.storage.npy import read_header
 
@@ -75,7 +75,7 @@ def unpickled(data: bytes, where: str) -> Any:
         check_instructions(data)
         unpickler = PlainUnpickler(data)
         return unpickler.plain(unpickler.load(), ())
-    except Refused as refused:
+    except RefusedPickle as refused:
         raise XDError(
             f"{where}, a pickle with {refused}",
             "numbers, strings, containers and numpy arrays of these; nothing else is looked up, imported or called",
@@ -102,7 +102,7 @@ class Named:
         return self.function(*arguments)
 
     def __setstate__(self, state: Any) -> NoReturn:
-        raise Refused("state for a name")
+        raise RefusedPickle("state for a name")
 
 
 class Dtype:
@@ -113,13 +113,13 @@ class Dtype:
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not isinstance(code, str) or not DTYPES.fullmatch(code):
-            raise Refused(f"an array of dtype {code!r:.40}")
+            raise RefusedPickle(f"an array of dtype {code!r:.40}")
         self.value = np.dtype(code)
 
     def __setstate__(self, state: Any) -> None:
         _, order, shape, names, fields, *_ = state
         if (shape, names, fields) != (None, None, None) or order not in ("<", ">", "|", "="):
-            raise Refused("an array of records")
+            raise RefusedPickle("an array of records")
         self.value = self.value.newbyteorder(order)
 
 
@@ -138,12 +138,12 @@ class Array:
 
     def fill(self, content: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> "Array":
         if not isinstance(dtype, Dtype) or not isinstance(shape, tuple):
-            raise Refused("an array without a dtype or a shape")
+            raise RefusedPickle("an array without a dtype or a shape")
         if len(shape) > 64 or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
             raise ValueError("an array with more dimensions or larger ones than numpy's")
         of_objects = dtype.value == np.dtype(object)
         if not isinstance(content, list if of_objects else (bytes, bytearray, str)):  # a string of Python 2 holds bytes
-            raise Refused(f"an array made from a {type(content).__name__}")
+            raise RefusedPickle(f"an array made from a {type(content).__name__}")
         if math.prod(shape) * (1 if of_objects else dtype.value.itemsize) != len(content):
             raise ValueError(f"an array of shape {shape} with {len(content):,} bytes or objects")
         self.content, self.dtype, self.shape, self.order, self.axes = content, dtype.value, shape, order, axes
@@ -174,12 +174,12 @@ class PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Named:
         known = f"{MODULES.get(module, module)}.{name}"
         if known not in self.names:
-            raise Refused(f"the name {f'{module}.{name}'!r:.80}")
+            raise RefusedPickle(f"the name {f'{module}.{name}'!r:.80}")
         return self.names[known]
 
     def _reconstruct(self, kind: Any, shape: Any, code: Any) -> Array:
         if kind is not self.names["numpy.ndarray"]:
-            raise Refused("an array of another class than numpy's")
+            raise RefusedPickle("an array of another class than numpy's")
         return Array()
 
     def _frombuffer(self, content: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> Array:
@@ -188,12 +188,12 @@ class PlainUnpickler(pickle.Unpickler):
     def _scalar(self, dtype: Any, content: Any) -> Any:
         array = Array().fill(content, dtype, (), "C")
         if array.dtype == np.dtype(object):
-            raise Refused("a scalar that is an object")
+            raise RefusedPickle("a scalar that is an object")
         return self._array(array)[()]
 
     def _encode(self, text: Any, encoding: Any = "latin1") -> bytes:
         if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-            raise Refused("an encoding other than latin-1")
+            raise RefusedPickle("an encoding other than latin-1")
         self._use(len(text))
         return text.encode("latin-1")
 
@@ -202,26 +202,26 @@ class PlainUnpickler(pickle.Unpickler):
 
     def _no_bytes(self, *arguments: Any) -> bytes:
         if arguments:
-            raise Refused("bytes made from something else")
+            raise RefusedPickle("bytes made from something else")
         return b""
 
     def _not_called(self, *_: Any) -> NoReturn:
-        raise Refused("a call of numpy.ndarray")
+        raise RefusedPickle("a call of numpy.ndarray")
 
     def _members(self, members: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(members, list | tuple) or any(isinstance(member, tuple) for member in members):
-            raise Refused("a set of something other than numbers and strings")
+            raise RefusedPickle("a set of something other than numbers and strings")
         self._use(len(members))
         return members
 
     def _use(self, size: int) -> None:
         self.room -= size
         if self.room < 0:
-            raise Refused("instructions that multiply its data")
+            raise RefusedPickle("instructions that multiply its data")
 
     def _array(self, given: Array, inside: tuple[int, ...] = ()) -> np.ndarray:
         if given.content is None:
-            raise Refused("an array without content")
+            raise RefusedPickle("an array without content")
         self._use(len(given.content))
         if given.dtype == np.dtype(object):
             array = np.empty(len(given.content), object)
@@ -239,9 +239,9 @@ class PlainUnpickler(pickle.Unpickler):
         if type(value) in LEAVES or isinstance(value, np.generic | set | frozenset):
             return value
         if not isinstance(value, Array | dict | list | tuple):
-            raise Refused("a name in place of a value")
+            raise RefusedPickle("a name in place of a value")
         if id(value) in inside or len(inside) == DEEPEST:
-            raise Refused(f"a container inside itself, or more than {DEEPEST} containers in each other")
+            raise RefusedPickle(f"a container inside itself, or more than {DEEPEST} containers in each other")
         if id(value) not in self.made:
             inner = (*inside, id(value))
             if isinstance(value, Array):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xdops.backbones.request import Kind, Request
+from xdops.backbones.request import Request, TaskKind
 from xdops.data.arrays import ArrayFile
 from xdops.data.checks import check_classes, check_finite, check_range, check_scaled
 from xdops.data.scaling import Scaling
@@ -21,10 +21,10 @@ from xdops.search import Problem, Sequences
 from xdops.search.examples import check_lengths
 
 LENGTH = "length"
-RAGGED: tuple[Kind, ...] = ("next-step", "sequence-class")
+RAGGED: tuple[TaskKind, ...] = ("next-step", "sequence-class")
 LEAST_SEQUENCES = 10
 
-Part = tuple[list[np.ndarray], np.ndarray | None]  # sequences (T, channels), and a label for each
+RaggedPart = tuple[list[np.ndarray], np.ndarray | None]  # sequences (T, channels), and a label for each
 
 
 def is_ragged(file: ArrayFile) -> bool:
@@ -60,7 +60,7 @@ def load_ragged(file: ArrayFile, name: str, settings: DataSettings) -> Task:
     return Task(name, reading, Problem(train, validation, test, goal.loss, goal.metric), describe(reading, parts, settings, how))
 
 
-def read_part(file: ArrayFile, ending: str, kind: Kind, settings: DataSettings) -> Part:
+def read_part(file: ArrayFile, ending: str, kind: TaskKind, settings: DataSettings) -> RaggedPart:
     """The sequences of one part, checked, and their labels if these are what is predicted."""
     x_name, y_name = settings.x_name + ending, settings.y_name + ending
     x, length = file.read(x_name), file.read(LENGTH + ending)
@@ -97,10 +97,10 @@ def whole_numbers(length: np.ndarray, name: str) -> list[int]:
     return [int(n) for n in length]
 
 
-def divide(given: dict[str, Part], settings: DataSettings) -> tuple[dict[str, Part], str]:
+def divide(given: dict[str, RaggedPart], settings: DataSettings) -> tuple[dict[str, RaggedPart], str]:
     """Three parts, whatever was given, and how they came about."""
 
-    def cut(part: str, shares: tuple[float, ...], names: tuple[str, ...]) -> dict[str, Part]:
+    def cut(part: str, shares: tuple[float, ...], names: tuple[str, ...]) -> dict[str, RaggedPart]:
         sequences, labels = given[part]
         groups = np.zeros(len(sequences), dtype=int) if labels is None else labels
         indices = split_indices(groups, shares, settings.split_seed)
@@ -124,7 +124,7 @@ def divide(given: dict[str, Part], settings: DataSettings) -> tuple[dict[str, Pa
     return parts, how
 
 
-def make_reading(parts: dict[str, Part], kind: Kind, y_name: str) -> Reading:
+def make_reading(parts: dict[str, RaggedPart], kind: TaskKind, y_name: str) -> Reading:
     """Everything that is learned about the data itself comes from the training part."""
     train = np.concatenate(parts["train"][0])
     if kind == "next-step" and (train == train[:1]).all():
@@ -140,7 +140,7 @@ def make_reading(parts: dict[str, Part], kind: Kind, y_name: str) -> Reading:
     return Reading(request, "TC", scaling, None if binary or classes else scaling, classes)
 
 
-def sequences_of(reading: Reading, part: Part) -> Sequences:
+def sequences_of(reading: Reading, part: RaggedPart) -> Sequences:
     """Inputs and targets of every step. A label stands at every step, and counts at the last."""
     sequences, labels = part
     scaled = [scale(reading, s, "x") for s in sequences]
@@ -161,7 +161,7 @@ def scale(reading: Reading, x: np.ndarray, name: str) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(values))
 
 
-def describe(reading: Reading, parts: dict[str, Part], settings: DataSettings, how: str) -> tuple[str, ...]:
+def describe(reading: Reading, parts: dict[str, RaggedPart], settings: DataSettings, how: str) -> tuple[str, ...]:
     lengths = [len(s) for sequences, _ in parts.values() for s in sequences]
     overrules = " (detected; --kind overrules)" if settings.kind is None else ""
     channels = reading.request.in_channels

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class DataSettings:
 
     x_name: str = "x"
     y_name: str = "y"
-    kind: Kind | None = None
+    kind: TaskKind | None = None
     layout: str | None = None
     split: tuple[float, float, float] = (0.7, 0.15, 0.15)
     split_seed: int = 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 from xdops.errors import XDError
 
 PARTS = ("train", "val", "test")
@@ -34,7 +34,7 @@ def split_indices(groups: np.ndarray, fractions: tuple[float, ...], seed: int) -
     return [rng.permutation(np.concatenate(part)) for part in parts]
 
 
-def divide(arrays: Arrays, kind: Kind, fractions: tuple[float, float, float], seed: int) -> tuple[Arrays, str]:
+def divide(arrays: Arrays, kind: TaskKind, fractions: tuple[float, float, float], seed: int) -> tuple[Arrays, str]:
     """Three parts, whatever was given, and a sentence on how they came about."""
 
     def cut(part: str, shares: tuple[float, ...], names: tuple[str, ...]) -> Arrays:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 from xdops.data.layout import channels_second, spatial_of
 from xdops.errors import XDError
 
@@ -17,7 +17,7 @@ def column(y: np.ndarray) -> np.ndarray:
     return y
 
 
-def guess_kind(y: np.ndarray, x_shape: tuple[int, ...], layout: str) -> Kind:
+def guess_kind(y: np.ndarray, x_shape: tuple[int, ...], layout: str) -> TaskKind:
     """Integers, truth values and strings are classes; floats on x's own grid are dense; other floats are regression."""
     if column(y).ndim == 1 and y.dtype.kind in "biuUS":
         return "classification"

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xdops.backbones.request import Kind, Request
+from xdops.backbones.request import Request, TaskKind
 from xdops.data.checks import check_scaled
 from xdops.data.layout import channels_second, check_layout, guess_layout
 from xdops.data.objective import Objective, objective
@@ -88,7 +88,7 @@ class Task:
         return self.reading.request
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> TaskKind:
         return self.reading.request.kind
 
     def example(self) -> Tensor:

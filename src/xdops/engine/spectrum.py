@@ -28,7 +28,7 @@ PART = 1 << 20
 #: Numbers of transformed input and output that are kept for the backward pass; beyond, they are made again.
 KEEP = 1 << 24
 
-Row = list[Transform]
+Transforms = list[Transform]
 
 AnyFilters = Filters | TapFilters | PointFilters
 
@@ -132,12 +132,14 @@ class Spectrum:
             position += count
         return formula(x, w, b, C, dense[:dims], dense[dims : 2 * dims], dense[2 * dims :], self.groups)
 
-    def _transforms(self, tensors: Sequence[Maybe], needs: Sequence[bool], space: Workspace) -> tuple[Row, Row, Row]:
+    def _transforms(
+        self, tensors: Sequence[Maybe], needs: Sequence[bool], space: Workspace
+    ) -> tuple[Transforms, Transforms, Transforms]:
         """The transforms of K, L and M from their tensors, in this order."""
         position = 0
-        made: list[Row] = []
+        made: list[Transforms] = []
         for layouts in (self.K, (None,) * len(self.K), self.M):
-            row: Row = []
+            row: Transforms = []
             for layout in layouts:
                 count = 1 if layout is None else layout.count
                 part = [t for t in tensors[position : position + count] if t is not None]
@@ -147,7 +149,7 @@ class Spectrum:
             made.append(row)
         return made[0], made[1], made[2]
 
-    def _filters(self, w: Tensor, L: Row, b: Maybe, C: Maybe, space: Workspace) -> tuple[AnyFilters, list[Tensor]]:
+    def _filters(self, w: Tensor, L: Transforms, b: Maybe, C: Maybe, space: Workspace) -> tuple[AnyFilters, list[Tensor]]:
         """All dimensions of the filters but the first into the domain, taps of the first in front; and what every transform saw.
 
         Or the first dimension alone, where channels are mixed tap by tap.
@@ -199,7 +201,7 @@ def _flat(x: Tensor) -> Tensor:
     return x.view(-1, x.shape[-1])
 
 
-def _wanted(row: Row) -> bool:
+def _wanted(row: Transforms) -> bool:
     return any(grad is not None for transform in row for grad in transform.grads)
 
 
@@ -220,7 +222,7 @@ def _points(filters: AnyFilters) -> int:
     return 2 * filters.n * filters.rest // filters.groups
 
 
-def _transformed_input(x: Tensor, M: Row, groups: int) -> tuple[Tensor, list[Tensor]]:
+def _transformed_input(x: Tensor, M: Transforms, groups: int) -> tuple[Tensor, list[Tensor]]:
     """(2, n_1, rest, batch, c_in/g), and what every transform saw."""
     t, seen = transforms.enter(_flat(x), M)
     return group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups), seen
@@ -234,7 +236,7 @@ def _mixed(x_hat: Tensor, filters: AnyFilters, space: Workspace) -> Tensor:
 
 
 def _filters_backward(
-    collected: FilterGradients | TapGradients | PointGradients, seen: list[Tensor], L: Row, need_w: bool
+    collected: FilterGradients | TapGradients | PointGradients, seen: list[Tensor], L: Transforms, need_w: bool
 ) -> Maybe:
     """The gradient of the filters, shaped as they entered; those of L are left with L."""
     if not isinstance(collected, FilterGradients):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from xdops.backbones.request import Kind
+from xdops.backbones.request import TaskKind
 from xdops.data.digits import digits_task
 from xdops.data.own import DataSettings, load_task
 from xdops.data.task import Task
@@ -13,7 +13,7 @@ from xdops.experiments.ranges import Values
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingRecipe:
     backbone: str
     epochs: int
     batch_size: int
@@ -23,18 +23,18 @@ class Recipe:
     seeds: int = 3
 
 
-RECIPES: dict[Kind, Recipe] = {
-    "classification": Recipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
-    "regression": Recipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
-    "dense": Recipe("auto", epochs=100, batch_size=20, lr=1e-3, arch_lr=1e-3),
-    "next-step": Recipe("auto", epochs=40, batch_size=8, lr=1e-3, arch_lr=1e-3),
-    "sequence-class": Recipe("auto", epochs=40, batch_size=16, lr=3e-3, arch_lr=1e-3),
+RECIPES: dict[TaskKind, TrainingRecipe] = {
+    "classification": TrainingRecipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
+    "regression": TrainingRecipe("auto", epochs=40, batch_size=64, lr=3e-3, arch_lr=3e-3),
+    "dense": TrainingRecipe("auto", epochs=100, batch_size=20, lr=1e-3, arch_lr=1e-3),
+    "next-step": TrainingRecipe("auto", epochs=40, batch_size=8, lr=1e-3, arch_lr=1e-3),
+    "sequence-class": TrainingRecipe("auto", epochs=40, batch_size=16, lr=3e-3, arch_lr=1e-3),
 }
 
 #: For the embedded digits: step sizes chosen on the validation part of the permuted ones, for every space among the same 16, by
 #:     xdops search permuted-digits --trials 16 --whole-trials --ranges src/xdops/experiments/digits.toml
 #: which trains all of them to the end. (When most were given up early, the backbone ended with 0.018, and 2 points less.)
-DIGITS = Recipe(
+DIGITS = TrainingRecipe(
     "small",
     epochs=20,
     batch_size=32,
@@ -51,7 +51,7 @@ DIGITS = Recipe(
 EMBEDDED = {"permuted-digits": True, "digits": False}  # name -> permuted
 
 
-def find_task(data: str, settings: DataSettings) -> tuple[Task, Recipe]:
+def find_task(data: str, settings: DataSettings) -> tuple[Task, TrainingRecipe]:
     """The embedded data of that name, or the user's own file or folder."""
     if data in EMBEDDED and not Path(data).exists():
         own = {one.name: value for one in fields(settings) if (value := getattr(settings, one.name)) != one.default}

@@ -30,7 +30,7 @@ def computes_weight(hook: object) -> bool:
     return isinstance(hook, BasePruningMethod | SpectralNorm | WeightNorm)
 
 
-class Architecture(nn.Module):
+class BaseOperation(nn.Module):
     """K, L, M: one K-matrix per dimension. b, C: real pairs, or None for absent. `trained` names the parameters that learn; the
     others are fixed. `source` is the layer that the warm start was made from.
     """

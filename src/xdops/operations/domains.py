@@ -57,7 +57,7 @@ def phases(turns: Tensor, n: int) -> Tensor:
     return torch.polar(torch.ones(turns.shape, dtype=torch.float64), (turns % (2 * n)).double() * (math.pi / n))
 
 
-def fourier(n: int, half: bool = False, radices: Sequence[int] | None = None) -> KMatrix:
+def fourier_matrix(n: int, half: bool = False, radices: Sequence[int] | None = None) -> KMatrix:
     """The transform into the domain with entries of modulus 1: row f makes half_turns[f] half turns; float64, depth 1."""
     radices = domain_radices(n, half) if radices is None else radices
     matrix = dft(n, radices, order="reversed", dtype=torch.float64)
@@ -68,7 +68,7 @@ def fourier_in(n: int, half: bool = False, radices: Sequence[int] | None = None)
     """M: the same scaled to keep the norm of real signals, evenly over its factors."""
     if not half:
         return dft(n, domain_radices(n, half) if radices is None else radices, order="reversed", norm="ortho", dtype=torch.float64)
-    (butterfly,) = fourier(n, half, radices).butterflies
+    (butterfly,) = fourier_matrix(n, half, radices).butterflies
     scale = [r**-0.5 * 2 ** (0.5 / len(butterfly.radices)) for r in butterfly.radices]
     factors = [f * s for f, s in zip(butterfly.factors, scale, strict=True)]
     return KMatrix([HalfButterfly.from_factors(factors, butterfly.increasing, torch.float64)])

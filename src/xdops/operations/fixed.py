@@ -15,7 +15,7 @@ from xdops.engine.transforms import FEW_COLUMNS
 from xdops.matrices import KMatrix
 
 #: Per dimension.
-Ranges = Sequence[range]
+GridRanges = Sequence[range]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def matrix_of(module: nn.Module) -> "DenseMatrix | ChainMatrix":
     return module
 
 
-def points_in(ranges: Ranges) -> int:
+def points_in(ranges: GridRanges) -> int:
     """How many points a grid of these ranges has."""
     points = 1
     for one in ranges:
@@ -39,7 +39,7 @@ def points_in(ranges: Ranges) -> int:
     return points
 
 
-def fixed_matrices(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
+def matrix_modules(matrices: Sequence[KMatrix], grouping: Sequence[tuple[int, ...] | None], dtype: torch.dtype) -> list[nn.Module]:
     return [
         dense_matrix([A], dtype) if cut is None else chain_matrix(A, cut, dtype) for A, cut in zip(matrices, grouping, strict=True)
     ]
@@ -66,13 +66,13 @@ class DenseMatrix(nn.Module):
         self.rows, self.columns = tuple(rows), tuple(columns)
         self.register_buffer("matrix", matrix)
 
-    def rows_in_use(self, rows: Ranges) -> InUse:
+    def rows_in_use(self, rows: GridRanges) -> InUse:
         return InUse([self._rows(rows).contiguous()], None)
 
-    def columns_in_use(self, columns: Ranges) -> InUse:
+    def columns_in_use(self, columns: GridRanges) -> InUse:
         return InUse([self._columns(columns).contiguous()], None)
 
-    def _rows(self, rows: Ranges) -> Tensor:
+    def _rows(self, rows: GridRanges) -> Tensor:
         A = self.matrix
         return (
             A
@@ -80,13 +80,13 @@ class DenseMatrix(nn.Module):
             else A.unflatten(1, self.rows)[(slice(None), *[slice_of(r) for r in rows])].flatten(1, len(rows))
         )
 
-    def _columns(self, columns: Ranges) -> Tensor:
+    def _columns(self, columns: GridRanges) -> Tensor:
         A = self.matrix
         if points_in(columns) == A.shape[2]:
             return A
         return A.unflatten(2, self.columns)[(slice(None), slice(None), *[slice_of(c) for c in columns])].flatten(2)
 
-    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
+    def enter(self, x: Tensor, columns: GridRanges) -> Tensor:
         """x (1, q, m) real or (2, q, m) -> (2, n, q)."""
         A = self._columns(columns)
         y = torch.matmul(A.flatten(0, 1), x[0].t())
@@ -94,7 +94,7 @@ class DenseMatrix(nn.Module):
             y = torch.addmm(y, rotate(A).flatten(0, 1), x[1].t())
         return y.unflatten(0, (2, -1))
 
-    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
+    def leave(self, y: Tensor, rows: GridRanges, real: bool) -> Tensor:
         """y (2, n, q) -> (1, q, r), the real part, or (2, q, r)."""
         A = self._rows(rows)
         flat, turned = y.flatten(0, 1), [torch.cat((A[0], -A[1]), dim=1)]
@@ -113,19 +113,19 @@ class ChainMatrix(nn.Module):
         for i, stage in enumerate(stages):
             self.register_buffer(f"stage_{i}", stage)
 
-    def rows_in_use(self, rows: Ranges) -> InUse:
+    def rows_in_use(self, rows: GridRanges) -> InUse:
         return InUse(self._tensors(), replace(self.layout, rows=(rows[0].step, len(rows[0]))))
 
-    def columns_in_use(self, columns: Ranges) -> InUse:
+    def columns_in_use(self, columns: GridRanges) -> InUse:
         return InUse(self._tensors(), replace(self.layout, columns=len(columns[0])))
 
     def _tensors(self) -> list[Tensor]:
         return [getattr(self, f"stage_{i}") for i in range(len(self.sequence))]
 
-    def enter(self, x: Tensor, columns: Ranges) -> Tensor:
+    def enter(self, x: Tensor, columns: GridRanges) -> Tensor:
         return self._stages(nn.functional.pad(x, (0, math.prod(self.digits) - x.shape[2])).transpose(-2, -1), real=False)
 
-    def leave(self, y: Tensor, rows: Ranges, real: bool) -> Tensor:
+    def leave(self, y: Tensor, rows: GridRanges, real: bool) -> Tensor:
         return self._stages(y, real)[:, slice_of(rows[0])].transpose(-2, -1)
 
     def _stages(self, t: Tensor, real: bool) -> Tensor:

@@ -27,7 +27,7 @@ from xdops.engine.tracing import is_traced
 from xdops.errors import XDError
 from xdops.operations.axes import Axis
 from xdops.operations.definition import check_device, check_dtype, check_input
-from xdops.operations.fixed import Ranges, dense_matrix, fixed_matrices, matrix_of, points_in
+from xdops.operations.fixed import GridRanges, dense_matrix, matrix_modules, matrix_of, points_in
 from xdops.operations.source import Source
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class MergedSpectrum(_Merged):
         joined = plan.form == "joined"
         self.together = e.dims if joined else 1  # dimensions that one matrix goes along
         for name, matrices in (("K", e.K), ("M", e.M)):
-            fixed = [dense_matrix(matrices, e.dtype)] if joined else fixed_matrices(matrices, plan.grouping, e.dtype)
+            fixed = [dense_matrix(matrices, e.dtype)] if joined else matrix_modules(matrices, plan.grouping, e.dtype)
             setattr(self, name, nn.ModuleList(fixed))
         if e.operands.columns:
             L = [some_columns(A, columns) for A, columns in zip(e.L, e.operands.columns, strict=True)]
@@ -202,7 +202,7 @@ class MergedSpectrum(_Merged):
         y = self._plain(x, L, rows, columns) if plain else self._fast(x, L, rows, columns)
         return y.reshape(x.shape[0], self.out_channels, *(axis.out(m) for axis, m in pairs))
 
-    def _fast(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
+    def _fast(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[GridRanges], columns: Sequence[GridRanges]) -> Tensor:
         """As the engine does it, in memory that is used again."""
         K = [matrix_of(A).rows_in_use(r) for A, r in zip(self.K, rows, strict=True)]
         M = [matrix_of(A).columns_in_use(c) for A, c in zip(self.M, columns, strict=True)]
@@ -211,7 +211,7 @@ class MergedSpectrum(_Merged):
         x = x.flatten(2) if self.together > 1 else x
         return compute(spectrum, x, self.taps, self.b, self.C, *tensors)
 
-    def _plain(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[Ranges], columns: Sequence[Ranges]) -> Tensor:
+    def _plain(self, x: Tensor, L: Sequence[Tensor], rows: Sequence[GridRanges], columns: Sequence[GridRanges]) -> Tensor:
         """Step by step."""
         domain, last = [A.shape[1] for A in L], len(L) - 1
         t = x.reshape(1, -1, points_in(columns[last]))

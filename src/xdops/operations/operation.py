@@ -18,7 +18,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.matrices.learnable import read
 from xdops.matrices.pairs import to_complex
-from xdops.operations.architecture import ARCHITECTURE, Architecture
+from xdops.operations.architecture import ARCHITECTURE, BaseOperation
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
 from xdops.operations.definition import check_dense, check_device, check_dtype, check_input, check_shape, xd_operation
@@ -29,7 +29,7 @@ from xdops.operations.source import Source
 OLD_COLUMNS = "weight_columns_"
 
 
-class XDOperation(Architecture):
+class XDOperation(BaseOperation):
     """Re((K_1 (x) ... (x) K_N) diag(C (L w + b)) (M_1 (x) ... (x) M_N) x) + bias, in 1, 2 or 3 dimensions.
 
     K, L, M: one K-matrix per dimension, (n, p), (p, n) and (p, n) for p points of the domain: n, or n/2 in the last dimension.

@@ -32,14 +32,14 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix
 from xdops.matrices.learnable import read
 from xdops.matrices.pairs import check_floating
-from xdops.operations.architecture import ARCHITECTURE, Architecture
+from xdops.operations.architecture import ARCHITECTURE, BaseOperation
 from xdops.operations.definition import check_dense, check_device, check_dtype
 from xdops.operations.source import Source
 
 _LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
-class ShiftInvariantOperation(Architecture):
+class ShiftInvariantOperation(BaseOperation):
     """An XD-operation that is the same at every position, in 1, 2 or 3 dimensions.
 
     K, L, M: one K-matrix of size H per dimension. b, C, weight, groups, `trained` and `source` as in `XDOperation`. plan: how to

@@ -21,8 +21,8 @@ from xdops.operations.domains import (
     DEFAULT_DOMAIN,
     Domain,
     domain_radices,
-    fourier,
     fourier_in,
+    fourier_matrix,
     half_turns,
     halved,
     phases,
@@ -169,7 +169,7 @@ def filter_matrix(n: int, taps: Taps, depth: int, half: bool = False, radices: S
     domain a position q_j outside 0..n-1 is column q_j mod n with a change of sign for every n.
     """
     radices = domain_radices(n, half) if radices is None else radices
-    into = fourier(n, half, radices)
+    into = fourier_matrix(n, half, radices)
     if dilated(taps):
         positions = [taps.first + j * taps.step for j in range(taps.count)]
         places = [q % n for q in positions]

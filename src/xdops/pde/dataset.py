@@ -12,7 +12,7 @@ from typing import Any
 from xdops.pde.burgers import BurgersSettings, make_burgers
 from xdops.pde.darcy import DarcySettings, make_darcy
 from xdops.pde.navier_stokes import WORKING_POINTS, NavierStokesSettings, make_navier_stokes
-from xdops.pde.store import Arrays, Progress, check_store, fill, read
+from xdops.pde.store import NamedArrays, SamplesDone, check_store, fill, read
 from xdops.storage.room import check_room_for
 
 FORMAT = 1
@@ -22,7 +22,7 @@ Settings = BurgersSettings | DarcySettings | NavierStokesSettings
 
 
 @dataclass(frozen=True)
-class Kind:
+class EquationKind:
     name: str
     make: Callable[[Any, range], tuple[Any, Any]]  # (settings, indices) -> a, u
     chunk: Callable[[Any], int]  # settings -> samples made at once, and made again when interrupted
@@ -36,15 +36,17 @@ def _burgers_seconds(s: BurgersSettings) -> float:
     return 0.02 + 512 * 1.6e-7 * steps + 1e-7 * s.size
 
 
-KINDS: dict[type, Kind] = {
-    BurgersSettings: Kind("burgers", make_burgers, lambda _: 64, _burgers_seconds, lambda s: 2 * s.size, lambda s: 4 * s.size),
-    DarcySettings: Kind(
+KINDS: dict[type, EquationKind] = {
+    BurgersSettings: EquationKind(
+        "burgers", make_burgers, lambda _: 64, _burgers_seconds, lambda s: 2 * s.size, lambda s: 4 * s.size
+    ),
+    DarcySettings: EquationKind(
         "darcy", make_darcy, lambda _: 16,
         lambda s: 2e-6 * (s.solver_size or s.size) ** 2 * (1 + (s.solver_size or s.size) / 500),
         lambda s: 2 * s.size**2,
         lambda s: 20 * (s.solver_size or s.size) ** 2,
     ),
-    NavierStokesSettings: Kind(
+    NavierStokesSettings: EquationKind(
         "navier-stokes", make_navier_stokes, lambda s: max(1, WORKING_POINTS // s.solver_size**2),
         lambda s: 2e-7 * s.solver_size**2 * s.time / s.step,
         lambda s: s.size**2 * (1 + round(s.time / s.record_every)),
@@ -58,12 +60,12 @@ def estimate(settings: Settings) -> float:
     return settings.samples * KINDS[type(settings)].seconds(settings)
 
 
-def dataset(settings: Settings, folder: Path, progress: Progress | None = None) -> Arrays:
+def dataset(settings: Settings, folder: Path, progress: SamplesDone | None = None) -> NamedArrays:
     """`a` and `u` for these settings, from their file in `folder`, which is made if it is not there or not complete."""
     return write_dataset(settings, folder / file_name(settings), progress)
 
 
-def write_dataset(settings: Settings, path: Path, progress: Progress | None = None) -> Arrays:
+def write_dataset(settings: Settings, path: Path, progress: SamplesDone | None = None) -> NamedArrays:
     """The same in a file of your choice, .h5 or .npz. A file that holds anything else is refused, never overwritten."""
     kind = KINDS[type(settings)]
     if not path.exists():

@@ -27,16 +27,16 @@ from xdops.storage.npy import read_member, zip_members
 
 SUFFIXES = (".npz", ".h5")
 
-Arrays = dict[str, np.ndarray]
-Progress = Callable[[int, int], None]  # samples done, of how many
+NamedArrays = dict[str, np.ndarray]
+SamplesDone = Callable[[int, int], None]  # samples done, of how many
 Make = Callable[[range], tuple[Any, Any]]  # the samples of these indices, a and u
 
 
-def fill(path: Path, description: str, samples: int, chunk: int, make: Make, progress: Progress | None = None) -> None:
+def fill(path: Path, description: str, samples: int, chunk: int, make: Make, progress: SamplesDone | None = None) -> None:
     """Make the file, or continue where the last process stopped. A file of another description is never overwritten."""
     check_store(path, 0)
     part = _part(path)
-    tell: Progress = progress if progress is not None else lambda done, of: None
+    tell: SamplesDone = progress if progress is not None else lambda done, of: None
     make_folder(path.parent)
     with lock_file(path, wait=True):
         if path.exists():  # another process may have made it while this one waited
@@ -68,7 +68,7 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def read(path: Path, description: str | None = None) -> tuple[str, Arrays]:
+def read(path: Path, description: str | None = None) -> tuple[str, NamedArrays]:
     """Description and arrays of a finished file, every sample checked; refused if its description is another than this one.
 
     Arrays of .h5 files are views of the file: what is not used is not loaded, and what is changed stays in memory.
@@ -142,7 +142,7 @@ def _finish(part: Path, path: Path) -> None:
     part.unlink()
 
 
-def _open_h5(path: Path) -> tuple[str, Arrays, np.ndarray]:
+def _open_h5(path: Path) -> tuple[str, NamedArrays, np.ndarray]:
     written, arrays = _views(path)
     return written, {name: arrays[name] for name in ("a", "u")}, arrays["checksum"]
 
@@ -159,7 +159,7 @@ def _views(path: Path) -> tuple[str, dict[str, np.memmap]]:
     return found["description"], views
 
 
-def _open_npz(path: Path) -> tuple[str, Arrays, np.ndarray]:
+def _open_npz(path: Path) -> tuple[str, NamedArrays, np.ndarray]:
     if not zipfile.is_zipfile(path):
         raise _unreadable(path, "it is not an .npz file")
     if not {"a", "u", "checksum", "settings"} <= set(zip_members(path)):

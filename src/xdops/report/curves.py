@@ -9,10 +9,10 @@ from xdops.report.style import INK, colour, literal, quiet
 from xdops.report.summary import SpaceSummary, is_share
 from xdops.search import SearchResult
 
-Results = Mapping[str, Sequence[SearchResult]]
+ResultsBySpace = Mapping[str, Sequence[SearchResult]]
 
 
-def learning_curves(results: Results) -> Figure:
+def learning_curves(results: ResultsBySpace) -> Figure:
     """Validation metric and training loss by epoch: every seed thin, the mean thick."""
     first = next(iter(results.values()))[0]
     figure = Figure(figsize=(9.5, 3.4), layout="constrained")
@@ -59,7 +59,7 @@ def seed_strip(rows: Sequence[SpaceSummary]) -> Figure:
     return figure
 
 
-def novelty_bars(results: Results) -> Figure | None:
+def novelty_bars(results: ResultsBySpace) -> Figure | None:
     """How far each layer's architecture moved from its start, one bar per layer and space."""
     layers: dict[str, dict[str, float]] = {}
     for space, runs in results.items():

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdops.experiments.verdict import Comparison, compare
-from xdops.report.rows import Line, Results, setting
+from xdops.report.rows import ResultLine, Results, setting
 from xdops.reproduce.collect import matches
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairedExamples:
     """The metric of both methods on the examples that both were tested on."""
 
     new: str
@@ -23,14 +23,14 @@ class Pair:
         return compare({0: base}, {0: new}, higher_is_better)
 
 
-def find_pair(results: Results, spec: Mapping[str, Any]) -> Pair | None:
+def find_pair(results: Results, spec: Mapping[str, Any]) -> PairedExamples | None:
     """The pair that a figure of kind "paired" asks for, if both rows have examples."""
     new, base = (_examples(results, spec[which], spec["where"]) for which in ("new", "base"))
     both = {name: (base[name], new[name]) for name in base if name in new}
-    return Pair(spec["new"], spec["base"], spec["where"], both) if both else None
+    return PairedExamples(spec["new"], spec["base"], spec["where"], both) if both else None
 
 
-def pairs(results: Results) -> list[Pair]:
+def pairs(results: Results) -> list[PairedExamples]:
     found = (find_pair(results, spec) for spec in results["figures"] if spec["kind"] == "paired")
     return [pair for pair in found if pair is not None]
 
@@ -53,7 +53,7 @@ def paired_rows(results: Results) -> list[list[str]]:
 
 
 def _examples(results: Results, method: str, where: Mapping[str, Any]) -> dict[str, float]:
-    lines: list[Line] = [
+    lines: list[ResultLine] = [
         line
         for line in results["rows"]
         if line["method"] == method and line["metric"] == results["metric"] and matches(line["setting"], where)

@@ -13,7 +13,7 @@ from xdops.report.paper_state import paper_state
 from xdops.report.plan import plan_section
 from xdops.report.result_plots import png, result_figure
 from xdops.report.rows import (
-    Line,
+    ResultLine,
     Results,
     against_paper,
     caption,
@@ -124,7 +124,7 @@ def figures_table(table: Results) -> str:
     return markdown(["", *columns], [[name, *(cells.get((name, column), "") for column in columns)] for name in rows])
 
 
-def cell(line: Line, table: Results) -> str:
+def cell(line: ResultLine, table: Results) -> str:
     ours = here(line, table["percent"])
     paper = "" if line["paper"] is None else f"<br>paper: {show(line['paper'], table['percent'])}"
     return (f"**{ours}**" if is_best(line, table) else ours) + paper
@@ -240,8 +240,8 @@ def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows) + "\n"
 
 
-def _grouped(lines: Sequence[Line], name: Any) -> dict[str, list[Line]]:
-    groups: dict[str, list[Line]] = {}
+def _grouped(lines: Sequence[ResultLine], name: Any) -> dict[str, list[ResultLine]]:
+    groups: dict[str, list[ResultLine]] = {}
     for line in lines:
         groups.setdefault(name(line), []).append(line)
     return groups

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from xdops.report.paired import Pair, pairs
-from xdops.report.rows import Line, Results, setting
+from xdops.report.paired import PairedExamples, pairs
+from xdops.report.rows import ResultLine, Results, setting
 from xdops.report.style import COLOURS, FONT, INK, OTHER, literal, quiet
 from xdops.reproduce.collect import matches
 
@@ -58,14 +58,14 @@ def result_figure(results: Results) -> Figure | None:
     return figure
 
 
-def _lines(spec: dict[str, Any], results: Results) -> list[Line]:
+def _lines(spec: dict[str, Any], results: Results) -> list[ResultLine]:
     needed = "mean" if spec["kind"] == "line" else "curves"
     main = [line for line in results["rows"] if line["metric"] == results["metric"] and not line.get("source")]
     lines = [line for line in main if matches(line["setting"], spec["where"])]
     return lines if any(line.get(needed) is not None for line in lines) else []
 
 
-def line_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours: dict[str, str], scale: float) -> None:
+def line_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[ResultLine], colours: dict[str, str], scale: float) -> None:
     """Mean with its spread against a setting, a line per method; the paper's dashed, with hollow marks."""
     ticks = sorted({line["setting"][spec["x"]] for line in lines}, key=lambda x: (isinstance(x, str), x))
     numeric = not any(isinstance(x, str) for x in ticks)
@@ -116,7 +116,7 @@ def _beside(places: Sequence[float], methods: int, logarithmic: bool) -> Callabl
     return moved
 
 
-def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours: dict[str, str], scale: float) -> None:
+def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[ResultLine], colours: dict[str, str], scale: float) -> None:
     """By epoch: what is trained on dotted, what is not solid."""
     drawn = [line for line in lines if "curves" in line]
     for line in drawn:
@@ -136,7 +136,7 @@ def curves_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colour
     _legend(axes, handles)
 
 
-def novelty_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colours: dict[str, str], scale: float) -> None:
+def novelty_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[ResultLine], colours: dict[str, str], scale: float) -> None:
     """By epoch, a line per row; rows are told apart by what `where` leaves open."""
     drawn = [line for line in lines if "curves" in line]
     shades = dict(zip(range(len(drawn)), (PLAIN[0], *SEARCHED), strict=False))
@@ -153,7 +153,7 @@ def novelty_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[Line], colou
     _legend(axes, handles)
 
 
-def paired_panel(axes: Axes, pair: Pair, colours: dict[str, str], results: Results) -> None:
+def paired_panel(axes: Axes, pair: PairedExamples, colours: dict[str, str], results: Results) -> None:
     """A point per test example: below the diagonal the new method has less."""
     base, new = ([values[i] for values in pair.values.values()] for i in (0, 1))
     found = pair.comparison(results["lower_is_better"] is False)
@@ -183,7 +183,7 @@ def _legend(axes: Axes, handles: Sequence[Line2D]) -> None:
     axes.legend(handles=handles, frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-DRAW: dict[str, Callable[[Axes, dict[str, Any], Sequence[Line], dict[str, str], float], None]] = {
+DRAW: dict[str, Callable[[Axes, dict[str, Any], Sequence[ResultLine], dict[str, str], float], None]] = {
     "line": line_panel,
     "curves": curves_panel,
     "novelty": novelty_panel,

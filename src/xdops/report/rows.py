@@ -17,7 +17,7 @@ from xdops.storage.documents import read_json, understood
 OWN = {f"{table}-{scale}.json" for table in TABLES for scale in SCALES}
 
 Results = dict[str, Any]  # of one table at one scale, as `xdops.reproduce.collect` writes it
-Line = dict[str, Any]  # one of its rows
+ResultLine = dict[str, Any]  # one of its rows
 
 
 def read_results(folder: Path) -> list[Results]:
@@ -71,7 +71,7 @@ def show(value: float | None, percent: bool = False) -> str:
     return f"{value:.4f}" if 0.001 <= abs(value) < 1 else f"{value:.4g}"
 
 
-def here(line: Line, percent: bool) -> str:
+def here(line: ResultLine, percent: bool) -> str:
     """Mean ± spread, or why there is none."""
     if line["mean"] is None:
         return "diverged" if line["diverged"] else "–" if line["planned"] else "not run here"
@@ -86,14 +86,14 @@ def here(line: Line, percent: bool) -> str:
     )
 
 
-def against_paper(line: Line, percent: bool) -> str:
+def against_paper(line: ResultLine, percent: bool) -> str:
     """Ours as a multiple of the paper's; for percentages the difference in points."""
     if line["mean"] is None or not line["paper"]:
         return "–"
     return f"{100 * (line['mean'] - line['paper']):+.1f}" if percent else f"{line['mean'] / line['paper']:.2f}x"
 
 
-def seeds(line: Line) -> str:
+def seeds(line: ResultLine) -> str:
     """How many seeds stand behind a line, of how many there are to be, and how many diverged."""
     done, planned, lost = len(line["seeds"]), len(line["planned"]), len(line["diverged"])
     if not done + planned + lost:
@@ -110,7 +110,7 @@ def metrics(results: Results) -> list[str]:
     return list(dict.fromkeys(line["metric"] for line in results["rows"]))
 
 
-def is_best(line: Line, results: Results) -> bool:
+def is_best(line: ResultLine, results: Results) -> bool:
     """Whether no other method does better at the same setting."""
     same = [r for r in results["rows"] if r["setting"] == line["setting"] and r["metric"] == line["metric"]]
     means = [r["mean"] for r in same if r["mean"] is not None]

@@ -40,7 +40,7 @@ WHAT_REACH_SHOWS = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """What a search says in the end."""
 
     rows: list[SpaceSummary]
@@ -49,14 +49,14 @@ class Outcome:
     tuned: dict[str, Tuned]
 
 
-def write_report(finished: Finished, where: str) -> Outcome:
+def write_report(finished: Finished, where: str) -> SearchOutcome:
     """Write both files from what is in the folder. where: its name for readers, who may know it by a URL."""
     results: dict[str, list[SearchResult]] = {}
     for space, seed in finished.runs():
         results.setdefault(space, []).append(finished.result(space, seed))
     rows = summarise(results)
     compared = compare_spaces(rows, {space: finished.scores(space) for space in results}, finished.reading.objective().metric)
-    outcome = Outcome(rows, compared, verdict(compared), finished.tuned())
+    outcome = SearchOutcome(rows, compared, verdict(compared), finished.tuned())
     write_json(
         finished.out / RESULTS,
         {
@@ -74,7 +74,7 @@ def write_report(finished: Finished, where: str) -> Outcome:
     return outcome
 
 
-def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcome: Outcome, where: str) -> Page:
+def make_page(finished: Finished, results: dict[str, list[SearchResult]], outcome: SearchOutcome, where: str) -> Page:
     rows = outcome.rows
     metric = rows[0].metric
     novelty = novelty_bars(results)

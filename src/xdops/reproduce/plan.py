@@ -72,14 +72,14 @@ def whole(prepared: Prepared) -> Sketch:
 
 
 @dataclass(frozen=True)
-class Cost:
+class BatchCost:
     """What a batch takes once, and for each of its examples."""
 
     once: float
     each: float
 
     @classmethod
-    def between(cls, few: float, more: float) -> "Cost":
+    def between(cls, few: float, more: float) -> "BatchCost":
         """From what FEW and MORE examples take."""
         each = min(few / FEW, max(0.0, (more - few) / (MORE - FEW)))
         return cls(few - FEW * each, each)
@@ -88,7 +88,7 @@ class Cost:
         return batches * self.once + examples * self.each
 
 
-def measure(prepared: Prepared) -> tuple[Cost, Cost]:
+def measure(prepared: Prepared) -> tuple[BatchCost, BatchCost]:
     """Seconds and operations of a step, with the architecture learning."""
     settings = dataclasses.replace(prepared.settings, processes=1, warmup=0, cooldown=0)
     with reproducible():
@@ -97,7 +97,9 @@ def measure(prepared: Prepared) -> tuple[Cost, Cost]:
         there = len(prepared.problem.train)
         steps = [Step((torch.arange(count) % there,)) for count in (FEW, MORE)]
         loop.step(steps[0], stop=False)
-        return Cost.between(*(seconds_of(loop, step) for step in steps)), Cost.between(*(count_flops(loop, step) for step in steps))
+        return BatchCost.between(*(seconds_of(loop, step) for step in steps)), BatchCost.between(
+            *(count_flops(loop, step) for step in steps)
+        )
 
 
 def seconds_of(loop: Loop, step: Step) -> float:

@@ -19,10 +19,10 @@ from xdops.search.batches import Step, share, step_count, steps_of_epoch
 from xdops.search.batchnorm import synchronise_
 from xdops.search.checkpoint import Checkpoint
 from xdops.search.distributed import parallel, total, unsynchronised
-from xdops.search.evaluate import evaluate, on_device, predict
 from xdops.search.examples import Examples
 from xdops.search.packing import finite, load_network, load_optimizer, pack_network, pack_optimizer
 from xdops.search.parameters import Parameters
+from xdops.search.predictions import loss_and_metric, on_device, predict
 from xdops.search.problem import MeanMetric, Metric, Problem
 from xdops.search.results import Diverged, EpochRecord
 from xdops.search.schedule import schedule_factor
@@ -221,7 +221,7 @@ class Loop:
     def evaluate(self, examples: Examples, what: str) -> tuple[float, float]:
         """Loss and metric on a part of the data."""
         seed_all(derive_seed(self.settings.seed, "evaluate", self.position.epoch))
-        loss, value = evaluate(self.fabric, self.network, self.problem, examples, self.settings)
+        loss, value = loss_and_metric(self.fabric, self.network, self.problem, examples, self.settings)
         self._check_loss(f"{what} loss", loss)
         if not math.isfinite(value):
             raise self._diverged(f"a {what} {self.problem.metric.name} of {value}")

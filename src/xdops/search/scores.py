@@ -12,8 +12,8 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from xdops.search.distributed import gather
-from xdops.search.evaluate import batches_of, in_eval_mode, on_device, predict
 from xdops.search.examples import Examples
+from xdops.search.predictions import batches_of, in_eval_mode, on_device, predict
 from xdops.search.problem import MeanMetric, Problem
 from xdops.search.settings import SearchSettings
 

@@ -26,7 +26,7 @@ class SpaceSettings:
     filter_fn: FilterFn | None = None
 
 
-Space = Callable[[nn.Module, ExampleInput, SpaceSettings], ConversionReport]
+Conversion = Callable[[nn.Module, ExampleInput, SpaceSettings], ConversionReport]
 
 
 def backbone(model: nn.Module, example_input: ExampleInput, settings: SpaceSettings) -> ConversionReport:
@@ -44,7 +44,7 @@ def darts(model: nn.Module, example_input: ExampleInput, settings: SpaceSettings
     return darts_(model, example_input, settings.config, settings.darts_perturb, settings.filter_fn)
 
 
-SPACES: dict[str, Space] = {"backbone": backbone, "darts": darts, "xd": xd}
+SPACES: dict[str, Conversion] = {"backbone": backbone, "darts": darts, "xd": xd}
 
 
 def apply(

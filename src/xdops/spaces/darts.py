@@ -64,7 +64,7 @@ def settings(config: XDConfig, perturb: float) -> dict[str, Any]:
     return {"space": "DARTS", "perturb": perturb, "causal": config.causal, "seed": config.seed}
 
 
-Taps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # (tap of the layer, tap of the 5-kernel) pairs
+TapPairs = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # (tap of the layer, tap of the 5-kernel) pairs
 
 
 @dataclass
@@ -75,7 +75,7 @@ class DartsOrigin(Origin):
     recipe: Recipe
     perturb: float
     own: str
-    taps: Taps | None  # of a convolution
+    taps: TapPairs | None  # of a convolution
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def make_edge(module: nn.Module, recipe: Recipe, perturb: float, device: torch.d
             weight[:, :, *shared] = source.weight.detach()[:, :, *layer]
         bias, groups = source.bias, source.groups
     else:
-        own, note = parameter_free(window, recipe.channels)
+        own, note = without_weights(window, recipe.channels)
         weight = new_weight(recipe)
     edge = DartsEdge(
         layer_axes(window, causal),
@@ -174,7 +174,7 @@ def restore(module: nn.Module, recipe: Recipe, settings: Mapping[str, Any], devi
     return edge, origin
 
 
-def parameter_free(window: Window, channels: tuple[int, int]) -> tuple[str, str]:
+def without_weights(window: Window, channels: tuple[int, int]) -> tuple[str, str]:
     """Operation and note of a pool or shortcut."""
     if window.takes == "identity":
         centred = window.offset == (channels[1] - channels[0]) // 2
@@ -192,7 +192,7 @@ def new_weight(recipe: Recipe) -> Tensor:
         return nn.init.kaiming_uniform_(weight, a=5**0.5)
 
 
-def closest_conv(conv: Window, causal: bool) -> tuple[str, Taps, str]:
+def closest_conv(conv: Window, causal: bool) -> tuple[str, TapPairs, str]:
     """The operation of the set that a convolution is, or the closest, and where its taps are in the 5-kernel."""
     layer = list(zip(conv.kernel, conv.dilation, strict=True))
     for name, (width, dilation) in _CONVS.items():
@@ -222,7 +222,7 @@ def places(kernel: int, step: int, width: int, dilation: int, causal: bool) -> l
     return indices
 
 
-def pair(found: Sequence[list[int] | None], skipped: Sequence[int]) -> Taps:
+def pair(found: Sequence[list[int] | None], skipped: Sequence[int]) -> TapPairs:
     """All combinations over dimensions of (tap of the layer, tap of the 5-kernel)."""
     per_dimension = [[(j + skip, i) for j, i in enumerate(place or ())] for place, skip in zip(found, skipped, strict=True)]
     return tuple((tuple(j for j, _ in point), tuple(i for _, i in point)) for point in product(*per_dimension))

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from xdops.convert.checks import tensors_of
+from xdops.convert.refusals import tensors_of
 from xdops.convert.uses import ExampleInput, arguments
 from xdops.errors import XDError
 
 OPSET = 18
 
 
-class Call:
+class ExampleCall:
     """Arguments like those of an example, with other tensors."""
 
     def __init__(self, example: ExampleInput) -> None:
@@ -54,10 +54,12 @@ class Written:
 
 
 #: (program, how it is called, names of its free dimensions, notes to keep in the file) -> the file
-Writer = Callable[[torch.export.ExportedProgram, Call, Mapping[int, str], Mapping[str, str]], Written]
+Writer = Callable[[torch.export.ExportedProgram, ExampleCall, Mapping[int, str], Mapping[str, str]], Written]
 
 
-def write_onnx(program: torch.export.ExportedProgram, call: Call, free: Mapping[int, str], notes: Mapping[str, str]) -> Written:
+def write_onnx(
+    program: torch.export.ExportedProgram, call: ExampleCall, free: Mapping[int, str], notes: Mapping[str, str]
+) -> Written:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -89,7 +91,9 @@ def write_onnx(program: torch.export.ExportedProgram, call: Call, free: Mapping[
 _LACKING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)'|Could not find an implementation for (\w+)")
 
 
-def write_pt2(program: torch.export.ExportedProgram, call: Call, free: Mapping[int, str], notes: Mapping[str, str]) -> Written:
+def write_pt2(
+    program: torch.export.ExportedProgram, call: ExampleCall, free: Mapping[int, str], notes: Mapping[str, str]
+) -> Written:
     buffer = io.BytesIO()
     with quiet():
         torch.export.save(program, buffer, extra_files={"notes.json": json.dumps(dict(notes))})

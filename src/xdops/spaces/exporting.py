@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xdops.convert.checks import check_example, check_values, tensors_of, unwrapped
 from xdops.convert.merge import merge_
+from xdops.convert.refusals import check_example, check_values, tensors_of, unwrapped
 from xdops.convert.replace import swap
 from xdops.convert.uses import ExampleInput, arguments, record_uses, relative_difference
 from xdops.errors import XDError
 from xdops.operations import Operation
 from xdops.operations.catalogue.fourier import SpectralConv, from_spectral_conv
-from xdops.spaces.export_files import WRITERS, Call, Written, gist, quiet
+from xdops.spaces.export_files import WRITERS, ExampleCall, Written, gist, quiet
 from xdops.storage.files import check_target, write_file
 
 #: Largest relative difference between the file's outputs and the network's.
@@ -64,7 +64,7 @@ def export(
     check_values(model, "export")
     check_example(example_input)
     network, example = for_export(model, example_input)
-    call = Call(example)
+    call = ExampleCall(example)
     check_dynamic(dynamic, call)
     free = {dim: "batch" if dim == 0 else f"size_{dim}" for dim in dynamic}
     program = traced(network, call, free)
@@ -92,7 +92,7 @@ def check_path(path: Path) -> None:
             raise XDError(f"{path} where {module} is not installed", "the extra onnx", hint) from error
 
 
-def check_dynamic(dynamic: Sequence[int], call: Call) -> None:
+def check_dynamic(dynamic: Sequence[int], call: ExampleCall) -> None:
     """Refuse dimensions that no input has."""
     most = max((t.dim() for t in call.tensors), default=0)
     if not all(isinstance(dim, int) and 0 <= dim < most for dim in dynamic):
@@ -124,7 +124,7 @@ def _two(value: Any) -> Any:
     return value if len(value) > 1 else torch.cat((value, value))
 
 
-def traced(network: nn.Module, call: Call, free: Mapping[int, str]) -> torch.export.ExportedProgram:
+def traced(network: nn.Module, call: ExampleCall, free: Mapping[int, str]) -> torch.export.ExportedProgram:
     """The network as a graph, for any size of the free dimensions."""
     shapes = call.shapes({dim: torch.export.Dim(name) for dim, name in free.items()})
     try:
@@ -154,7 +154,7 @@ def check_real(program: torch.export.ExportedProgram) -> None:
 
 
 @torch.no_grad()
-def largest_error(network: nn.Module, written: Written, call: Call, free: Mapping[int, str]) -> float:
+def largest_error(network: nn.Module, written: Written, call: ExampleCall, free: Mapping[int, str]) -> float:
     """How far a file is from the network on random inputs; refused if it is more than rounding."""
     largest, generator = 0.0, torch.Generator().manual_seed(0)
     for batch in BATCHES if free else BATCHES[:1]:

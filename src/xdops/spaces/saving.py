@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xdops.convert.checks import check_values, unwrapped
 from xdops.convert.edges import kept_edge
+from xdops.convert.refusals import check_values, unwrapped
 from xdops.errors import XDError
 from xdops.operations.operation import OLD_COLUMNS
 from xdops.operations.resampling import ResampledOperation

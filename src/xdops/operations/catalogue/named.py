@@ -18,13 +18,13 @@ from xdops.operations.catalogue.parts import (
     Sizes,
     cheapest_axes,
     check_modes,
-    fixed_matrices,
-    fourier,
+    fourier_pair,
     frequency_rows,
     in_dtype,
     initial_weight,
     mode_matrix,
     none_negative,
+    one_per_dimension,
     outer,
     parameter_free,
     plain_b_and_C,
@@ -155,7 +155,7 @@ def compose_input(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -
             "inputs at columns 0, 1, 2, ... of M, so that M A is the composition",
             "padding_mode='zeros', or compose the modules one after the other",
         )
-    return with_matrices(op, "M", [m @ a for m, a in zip(op.matrix("M").matrices, fixed_matrices(op, A), strict=True)])
+    return with_matrices(op, "M", [m @ a for m, a in zip(op.matrix("M").matrices, one_per_dimension(op, A), strict=True)])
 
 
 def compose_output(A: KMatrix | Sequence[KMatrix] | Kronecker, op: XDOperation) -> XDOperation:
@@ -166,7 +166,7 @@ def compose_output(A: KMatrix | Sequence[KMatrix] | Kronecker, op: XDOperation) 
             "stride 1, so that outputs are consecutive rows of K",
             "the same operation at stride 1, or compose the modules one after the other",
         )
-    return with_matrices(op, "K", [a @ k for k, a in zip(op.matrix("K").matrices, fixed_matrices(op, A), strict=True)])
+    return with_matrices(op, "K", [a @ k for k, a in zip(op.matrix("K").matrices, one_per_dimension(op, A), strict=True)])
 
 
 def graph_convolution(in_channels: int, out_channels: int, adjacency: Tensor, dtype: torch.dtype | None = None) -> XDOperation:
@@ -202,7 +202,7 @@ def fno(in_channels: int, out_channels: int, modes: Sizes, input_size: Sizes, dt
         L.append(mode_matrix(axis.size, count, halves))
         kernel.append(halves * count)
     weight = initial_weight(in_channels, out_channels, kernel, dtype)
-    K, M = fourier(axes, weight.dtype)
+    K, M = fourier_pair(axes, weight.dtype)
     return XDOperation(axes, weight, K, in_dtype(L, weight.dtype), M, *plain_b_and_C(axes, out_channels, in_channels, weight.dtype))
 
 
@@ -217,7 +217,7 @@ def fno_complex(
         check_modes(count, axis.size)
     parts = [initial_weight(in_channels, out_channels, counts, dtype) for _ in range(2)]
     weight = torch.stack(parts, dim=-1)
-    K, M = fourier(axes, weight.dtype)
+    K, M = fourier_pair(axes, weight.dtype)
     L = [identity(axis.size, dtype=weight.dtype) for axis in axes]
     columns = [frequency_rows(axis.size, count) for axis, count in zip(axes, counts, strict=True)]
     plain = plain_b_and_C(axes, out_channels, in_channels, weight.dtype)

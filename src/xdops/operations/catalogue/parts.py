@@ -84,7 +84,7 @@ def initial_weight(in_channels: int, out_channels: int, kernel: Sequence[int], d
     return weight
 
 
-def fourier(axes: Sequence[Axis], dtype: torch.dtype) -> tuple[list[KMatrix], list[KMatrix]]:
+def fourier_pair(axes: Sequence[Axis], dtype: torch.dtype) -> tuple[list[KMatrix], list[KMatrix]]:
     """K = F^-1 and M = F, unitary, in the digit-reversed domain."""
     M = [fourier_in(axis.size) for axis in axes]
     return [m.adjoint().to(dtype) for m in M], in_dtype(M, dtype)
@@ -124,7 +124,7 @@ def parameter_free(
     return XDOperation(axes, weight, K, L, M, b=to_pairs(b).to(weight.dtype), C=to_pairs(torch.eye(channels, dtype=weight.dtype)))
 
 
-def fixed_matrices(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -> Sequence[KMatrix]:
+def one_per_dimension(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -> Sequence[KMatrix]:
     matrices = A.matrices if isinstance(A, Kronecker) else (A,) if isinstance(A, KMatrix) else tuple(A)
     if tuple(a.n for a in matrices) != op.sizes:
         raise XDError(

@@ -17,7 +17,7 @@ from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings, data_folder, dataset
 from xdops.pde.navier_stokes import NavierStokesSettings
 from xdops.pde.published import read_published
-from xdops.pde.store import Progress
+from xdops.pde.store import SamplesDone
 
 #: Samples in the first of Darcy's published files, for training; those that are tested are the first ones of the second.
 PUBLISHED_DARCY = 1024
@@ -58,7 +58,7 @@ def random_functions(data: Settings, every: int, samples: int = 4) -> Functions:
 
 
 def load_functions(
-    data: Settings, train: int, test: int, every: int, data_dir: Path | None, progress: Progress | None = None, held_out: int = 0
+    data: Settings, train: int, test: int, every: int, data_dir: Path | None, progress: SamplesDone | None = None, held_out: int = 0
 ) -> Functions:
     """The first `train` samples for training and `test` others for testing, at every `every`-th grid point.
 
@@ -83,7 +83,7 @@ def load_functions(
     return Functions(known[:train], asked[:train], known[tested], asked[tested], known[tested], asked[tested], places)
 
 
-def _pairs(data: Settings, folder: Path, every: int, progress: Progress | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pairs(data: Settings, folder: Path, every: int, progress: SamplesDone | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What is known, what is asked, and where."""
     arrays = _arrays(data, folder, progress)
     a, u = arrays["a"], arrays["u"]
@@ -132,7 +132,7 @@ def _divided(points: int, every: int) -> int:
     return points // every
 
 
-def _arrays(data: Settings, folder: Path, progress: Progress | None) -> dict[str, np.ndarray]:
+def _arrays(data: Settings, folder: Path, progress: SamplesDone | None) -> dict[str, np.ndarray]:
     """The published files if they are there and hold these data, else what our solvers make."""
     if names := _found(data, folder):
         parts = [read_published(folder / name) for name in names]

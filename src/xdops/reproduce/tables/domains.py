@@ -47,7 +47,7 @@ ERROR = Metric("error", error, higher_is_better=False)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DomainProblem:
     """One problem. prepare(domain, data_dir, seed); settings(domain): JSON data that determine a run."""
 
     name: str
@@ -102,18 +102,18 @@ def searched(settings: SearchSettings, **more: Any) -> dict[str, Any]:
 
 
 COMPARISONS = (
-    Comparison(
+    DomainProblem(
         "permuted digits", tuple(range(6)), prepare_digits, lambda domain: searched(digits_search(), domain=domain, depth=[3, 3, 3])
     ),
-    Comparison(
+    DomainProblem(
         "Burgers 256", (0, 1, 2), partial(prepare_pde, BURGERS_256, 1),
         lambda domain: settings_of_equation(dataclasses.replace(BURGERS_256, domain=domain), "CNN XD", 1),
     ),
-    Comparison(
+    DomainProblem(
         "Darcy 21", (0, 1, 2), partial(prepare_pde, DARCY_21, 7),
         lambda domain: settings_of_equation(dataclasses.replace(DARCY_21, domain=domain), "CNN XD", 7),
     ),
-    Comparison(
+    DomainProblem(
         "LeNet, permuted CIFAR-10", (0, 1, 2), prepare_lenet,
         lambda domain: searched(LENET.search("XD", PERMUTED), domain=domain, held_out=IMAGES_HELD_OUT, images=LENET.train),
     ),

@@ -10,7 +10,7 @@ from xdops.data.split import Arrays
 from xdops.data.task import Task
 from xdops.experiments.network import NetworkSettings
 from xdops.experiments.ranges import matter, read_ranges, with_values
-from xdops.experiments.recipes import RECIPES, Recipe
+from xdops.experiments.recipes import RECIPES, TrainingRecipe
 from xdops.reproduce.table import Context, Prepared, Row, SearchRow, Table, chosen_among
 from xdops.reproduce.tables.domains import ERROR, searched
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
@@ -39,7 +39,7 @@ def load(name: str, read: Callable[[], Arrays]) -> Task:
     return task
 
 
-def default_search(recipe: Recipe, space: str) -> SearchSettings:
+def default_search(recipe: TrainingRecipe, space: str) -> SearchSettings:
     lr = recipe.own.get(space, {}).get("lr", recipe.lr)
     return SearchSettings(
         epochs=recipe.epochs,
@@ -64,7 +64,7 @@ def tried(settings: SearchSettings, space: str) -> dict[str, SearchSettings]:
     return found
 
 
-def row(name: str, task: Callable[[], Task], recipe: Recipe, space: str, how: str) -> Row:
+def row(name: str, task: Callable[[], Task], recipe: TrainingRecipe, space: str, how: str) -> Row:
     settings = default_search(recipe, space)
     candidates = {
         said: SearchRow(
@@ -81,7 +81,7 @@ def row(name: str, task: Callable[[], Task], recipe: Recipe, space: str, how: st
 
 
 def rows(
-    context: Context, data: Mapping[str, Callable[[], Arrays]] = FROM_PACKAGES, recipes: Mapping[str, Recipe] | None = None
+    context: Context, data: Mapping[str, Callable[[], Arrays]] = FROM_PACKAGES, recipes: Mapping[str, TrainingRecipe] | None = None
 ) -> list[Row]:
     """Defaults first: they are what a user gets."""
     own = recipes or {str(kind): recipe for kind, recipe in RECIPES.items()}

@@ -35,7 +35,7 @@ SIDE, IMAGES, HELD_OUT = 14, 2_000, 1_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Compared:
+class PointwiseProblem:
     """One problem: its data, judged on what is held out of the training samples, its backbone, and how it is trained."""
 
     data: Callable[[Path | None], tuple[Problem, Request]]
@@ -79,16 +79,16 @@ def adam(epochs: int, batch_size: int, lr: float) -> SearchSettings:
     return SearchSettings(epochs, batch_size, weights=step, architecture=step, schedule=ScheduleSettings("cosine"))
 
 
-PROBLEMS: Mapping[str, Compared] = {
-    "permuted digits, pixel by pixel": Compared(pixels, ResidualCNN, 3, adam(20, 32, 3e-3)),
-    "permuted MNIST, 14 x 14": Compared(images, ResidualCNN, 3, adam(8, 64, 3e-3)),
-    "Burgers 128": Compared(
+PROBLEMS: Mapping[str, PointwiseProblem] = {
+    "permuted digits, pixel by pixel": PointwiseProblem(pixels, ResidualCNN, 3, adam(20, 32, 3e-3)),
+    "permuted MNIST, 14 x 14": PointwiseProblem(images, ResidualCNN, 3, adam(8, 64, 3e-3)),
+    "Burgers 128": PointwiseProblem(
         functions, lambda request: operator_cnn(request, FUNCTIONS.width, FUNCTIONS.kernel), 1, FUNCTIONS.search("CNN XD")
     ),
 }
 
 
-def build_network(compared: Compared, method: str, request: Request, seed: int) -> nn.Module:
+def build_network(compared: PointwiseProblem, method: str, request: Request, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = compared.backbone(request)
@@ -98,7 +98,7 @@ def build_network(compared: Compared, method: str, request: Request, seed: int) 
     return network
 
 
-def prepare(compared: Compared, method: str, data_dir: Path | None, seed: int) -> Prepared:
+def prepare(compared: PointwiseProblem, method: str, data_dir: Path | None, seed: int) -> Prepared:
     problem, request = compared.data(data_dir)
     return Prepared(problem, build_network(compared, method, request, seed), compared.search, {"method": method})
 

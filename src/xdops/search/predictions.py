@@ -33,7 +33,7 @@ def on_device(fabric: Fabric, batch: Batch, settings: SearchSettings) -> Batch:
 
 
 @torch.no_grad()
-def evaluate(
+def loss_and_metric(
     fabric: Fabric, network: nn.Module, problem: Problem, examples: Examples, settings: SearchSettings
 ) -> tuple[float, float]:  # loss per unit, metric
     """Loss and metric of the network in eval mode, each process taking its share of the examples."""
