@@ -27,7 +27,8 @@ class PointFilters:
         self.n, self.rest = L_1.shape[1], L_2.shape[1]
         pad = (0, -self.c_out % LANES, 0, -self.c_in % LANES)
         self.w = F.pad(w.permute(2, 3, 1, 0), pad).contiguous()  # (k_1, k_2, rows, columns)
-        self.V = (L_1.reshape(2 * self.n, k_1) @ self.w.view(k_1, -1)).view(2, self.n, *self.w.shape[1:])
+        V = space.empty((2 * self.n, self.w[0].numel()), w)
+        self.V = torch.mm(L_1.reshape(2 * self.n, k_1), self.w.view(k_1, -1), out=V).view(2, self.n, *self.w.shape[1:])
 
     def mix(self, x_hat: Tensor, y_hat: Tensor) -> None:
         """x_hat (2, n_1, n_2, batch, c_in) into y_hat (2, n_1, n_2, batch, c_out)."""
@@ -42,7 +43,8 @@ class PointFilters:
         from xdops.engine.kernels.points import backward
 
         ranges, work = threads.parts(self.n), self._work(x_hat)
-        grad_V, grad_L = torch.zeros_like(self.V), self.V.new_zeros(len(ranges), self.rest, self.k, 2, LANES)
+        grad_V = self.space.empty(tuple(self.V.shape), self.V).zero_()
+        grad_L = self.V.new_zeros(len(ranges), self.rest, self.k, 2, LANES)
         V, L, x, g, out, to_V = (flat(t) for t in (self.V, self.pairs, x_hat, g_hat, grad_x_hat, grad_V))
         to_L, sizes = grad_L.flatten(1).numpy(), self._sizes(x_hat.shape[3])
         threads.run_each(lambda i: backward(V, L, x, g, out, to_V, to_L[i], sizes, *ranges[i], work[i]), len(ranges))

@@ -58,13 +58,17 @@ class Workspace:
         octave = size.bit_length()
         alike = self.buffers.setdefault((like.dtype, octave), [])
         free = [buffer for buffer in alike if buffer.free]
-        if free:
-            buffer = max(free, key=_last_used)  # most likely still in the cache
-        elif len(alike) >= MOST:
+        fitting = [buffer for buffer in free if buffer.tensor.numel() >= size]
+        if fitting:
+            buffer = max(fitting, key=_last_used)  # most likely still in the cache
+        elif len(alike) >= MOST and not free:
             return like.new_empty(shape)
         else:
+            if free:  # too small: a larger one takes its place
+                alike.remove(free[0])
             self._give_up_idle()
-            buffer = _Buffer(1 << octave, like.dtype)  # pages that are never touched take no memory
+            grain = 1 << max(0, octave - 4)
+            buffer = _Buffer(-(-size // grain) * grain, like.dtype)
             alike.append(buffer)
         buffer.used = self.requests
         return buffer.tensor[:size].view(shape)

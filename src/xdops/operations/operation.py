@@ -199,7 +199,10 @@ class XDOperation(BaseOperation):
         autocast = device != "meta" and torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if autocast else input.dtype
         y = (evaluate_traced if traced else evaluate)(self.description(), self.operands(weight), input, dtype)
-        return y if bias is None else y + bias.to(dtype).reshape(-1, *(1 for _ in self.axes))
+        if bias is None:
+            return y
+        bias = bias.to(dtype).reshape(-1, *(1 for _ in self.axes))
+        return y + bias if traced else y.add_(bias)  # in place: nobody else holds y
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         assert self.source is not None

@@ -8,6 +8,7 @@ In N dimensions taps nest: K diag(L e_j) M is a Kronecker product of C_i = K_i d
 one.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -43,13 +44,14 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
         made = 3 * dense_matrix_seconds(n, d, max(work.depth), rates)
         seconds += build_passes * (rates.product(build, m) + rates.traffic(6 * k * r * d) + made)
     taps, spatial, parts = 1, list(work.inputs), 1
+    channels = min(work.c_in, work.c_out) if dims > 1 and math.prod(work.kernel) == 1 else work.c_in  # mixed first
     for i in range(dims - 1):
         others = 1.0
         for j, size in enumerate(spatial):
             others *= size if j != i else 1
-        step = 4.0 * parts * work.kernel[i] * work.outputs[i] * work.inputs[i] * work.batch * work.c_in * taps * others
+        step = 4.0 * parts * work.kernel[i] * work.outputs[i] * work.inputs[i] * work.batch * channels * taps * others
         flops += passes * step
-        moved = 8 * work.kernel[i] * work.batch * work.c_in * taps * others
+        moved = 8 * work.kernel[i] * work.batch * channels * taps * others
         seconds += passes * (rates.product(step, min(work.outputs[i], work.inputs[i])) + rates.traffic(moved))
         taps, parts = taps * work.kernel[i], 2
         spatial[i] = work.outputs[i]
@@ -240,10 +242,15 @@ def apply_taps(x: Tensor, w: Tensor, matrices: Sequence[Tensor], groups: int) ->
     """N dimensions: x (batch, c_in, m...), w (c_out, c_in/g, k...), matrices (2, k_i, r_i, m_i) -> (batch, c_out, r...).
 
     All dimensions but the last are transformed first, their taps joining the channels; then channels and those taps are mixed,
-    for every tap of the last dimension, which is transformed at the end, where only the real part is needed.
+    for every tap of the last dimension, which is transformed at the end, where only the real part is needed. A single tap does not
+    care: there channels are mixed first, if that leaves fewer of them.
     """
-    batch, dims = x.shape[0], len(matrices)
-    parts = [x.unflatten(1, (groups, -1))]  # real, or real and imaginary: (batch, g, c, m_1..m_N)
+    dims = len(matrices)
+    grouped = x.unflatten(1, (groups, -1))  # (batch, g, c, m_1..m_N)
+    first = math.prod(w.shape[2:]) == 1 and w.shape[0] < x.shape[1]
+    if first:
+        grouped = _mixed(grouped, w.reshape(groups, w.shape[0] // groups, -1))
+    parts = [grouped]  # real, or real and imaginary
     for i, C in enumerate(matrices[:-1]):
         real = [_along(part, C[0], 3 + i) for part in parts]
         imaginary = [_along(part, C[1], 3 + i) for part in parts]
@@ -254,11 +261,16 @@ def apply_taps(x: Tensor, w: Tensor, matrices: Sequence[Tensor], groups: int) ->
     y: Tensor | None = None
     for j in range(last.shape[1]):
         for part, matrix, sign in zip(parts, (last[0, j], last[1, j]), (1, -1), strict=False):
-            mixed = mixing[j] @ part.flatten(3)  # (batch, g, c_out/g, points)
-            term = sign * (mixed.view(batch, w.shape[0], *part.shape[3:]) @ matrix.t())
+            mixed = part if first else _mixed(part, mixing[j])
+            term = sign * (mixed.flatten(1, 2) @ matrix.t())
             y = term if y is None else y + term
     assert y is not None
     return y
+
+
+def _mixed(x: Tensor, w: Tensor) -> Tensor:
+    """(batch, g, c, ..) times w (g, c_out/g, c): (batch, g, c_out/g, ..)."""
+    return (w @ x.flatten(3)).unflatten(3, x.shape[3:])
 
 
 def _along(x: Tensor, C: Tensor, dim: int) -> Tensor:

@@ -50,9 +50,10 @@ class Side:
     parts: int = 2
     turned: bool = True
 
-    @property
-    def numbers(self) -> Any:
-        return _integers([self.count, self.step, self.size, self.parts, int(self.turned)])
+
+@lru_cache(maxsize=512)
+def _numbers(side: Side) -> Any:
+    return _integers([side.count, side.step, side.size, side.parts, int(side.turned)])
 
 
 @lru_cache(maxsize=512)
@@ -91,7 +92,7 @@ def multiply(
     ranges = threads.parts(-(-q // WIDTH))
     work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, False)), x)
     x_, y_, values_, work_ = flat(x), flat(y), flat(values), work.numpy()
-    sides = x_side.numbers, y_side.numbers
+    sides = _numbers(x_side), _numbers(y_side)
 
     def part(i: int) -> None:
         forward(x_, sides[0], y_, sides[1], q, values_, steps, *ranges[i], work_[i])
@@ -119,7 +120,7 @@ def multiply_backward(
     grads = torch.zeros(len(ranges), room, dtype=g.dtype, device="cpu")  # a sum per thread
     nothing = g.new_empty(0)
     g_, x_, out_, values_ = flat(g), flat(nothing if x is None else x), flat(nothing if out is None else out), flat(values)
-    work_, grads_, sides = work.numpy(), grads.numpy(), (x_side.numbers, y_side.numbers)
+    work_, grads_, sides = work.numpy(), grads.numpy(), (_numbers(x_side), _numbers(y_side))
 
     def part(i: int) -> None:
         backward(g_, sides[1], x_, sides[0], out_, q, values_, grads_[i], steps, *ranges[i], work_[i])

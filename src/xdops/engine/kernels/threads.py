@@ -1,15 +1,17 @@
-"""Parts of a kernel's work in as many threads as torch uses.
+"""Parts of a kernel's work in as many threads as torch has.
 
-Which part is done where follows from their number alone, so that sums come out the same every time.
+What a part adds up does not depend on who does it, so that sums come out the same every time.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import pairwise
 
 import torch
+
+from xdops.engine.kernels import team
 
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
@@ -22,19 +24,36 @@ def parts(items: int, least: int = 1) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def run(calls: Sequence[Callable[[], object]]) -> None:
-    """All at once, the last one here; they must not hold the interpreter for long."""
-    others = [_executor(len(calls) - 1).submit(call) for call in calls[:-1]]
+def run_each(part: Callable[[int], object], count: int) -> None:
+    """part(0), ..., part(count - 1), all at once; they must not hold the interpreter for long."""
+    waiting = deque(range(count))
+
+    def work() -> None:
+        while (i := _next(waiting)) is not None:
+            part(i)
+
+    if count == 1:
+        work()
+    elif team.there():
+        team.run(work, torch.get_num_threads())
+    else:
+        _run_in_pool(work, count)
+
+
+def _next(waiting: deque[int]) -> int | None:
     try:
-        calls[-1]()
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _run_in_pool(work: Callable[[], None], count: int) -> None:
+    others = [_executor(count - 1).submit(work) for _ in range(count - 1)]
+    try:
+        work()
     finally:
         for other in others:
             other.result()
-
-
-def run_each(part: Callable[[int], object], count: int) -> None:
-    """part(0), ..., part(count - 1), all at once."""
-    run([partial(part, i) for i in range(count)])
 
 
 def _executor(workers: int) -> ThreadPoolExecutor:
