@@ -1,6 +1,7 @@
 """Converted networks in what people do with torch every day: training, averaging, hooks, files; lines of docs/compatibility.md."""
 
 import copy
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 from torch.nn.utils import (
     clip_grad_norm_,
     fuse_conv_bn_eval,
@@ -20,10 +22,10 @@ from torch.nn.utils import (
     vector_to_parameters,
 )
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.package import PackageExporter, PackageImporter
 from toy_networks import train_step
 
 from xdops import XDConfig, XDError, arch_parameters, convert_, merge_, parameter_groups, resize_, revert_, unmerge_
-from xdops.operations import Operation
 from xdops.operations.catalogue.fourier import SpectralConv
 
 X = torch.randn(3, 2, 12, generator=torch.Generator().manual_seed(0))
@@ -382,6 +384,17 @@ def test_batch_norm_is_folded_into_the_weight(kind):
     torch.testing.assert_close(nn.Sequential(fused, *model[2:])(X), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("shift_invariant", [False, True])
+def test_batch_norm_is_not_folded_where_b_would_be_left_behind(shift_invariant):
+    model = backbone()
+    convert_(model, X, XDConfig(b="trained", shift_invariant=shift_invariant, span=6))
+    model.eval()
+    with pytest.raises(XDError, match="an operation with b, for a batch norm to be folded"):
+        fuse_conv_bn_eval(model[0], model[1])
+    model[0].weight = nn.Parameter(2 * model[0].weight.detach())  # anybody else may set it
+    model(X)
+
+
 @KINDS
 @pytest.mark.filterwarnings("ignore")  # torch announces that this moves to another package
 def test_dynamic_quantization_of_the_other_layers(kind):
@@ -393,13 +406,150 @@ def test_dynamic_quantization_of_the_other_layers(kind):
 
 
 @KINDS
-def test_fx_with_operations_as_leaves(kind):
-    class Tracer(torch.fx.Tracer):
-        def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-            return isinstance(module, Operation) or super().is_leaf_module(module, name)
-
+@pytest.mark.parametrize("merged", [False, True])
+def test_fx_sees_operations_as_nodes(kind, merged):
     model = network(kind)
-    torch.testing.assert_close(torch.fx.GraphModule(model, Tracer().trace(model))(X), model(X))
+    expected = model(X)
+    if merged:
+        merge_(model)
+    traced = torch.fx.symbolic_trace(model)
+    assert str(next(node.target for node in traced.graph.nodes if node.op == "call_module")).startswith("0")
+    torch.testing.assert_close(traced(X), expected)
+    torch.testing.assert_close(torch.fx.Interpreter(copy.deepcopy(traced)).run(X), expected)
+
+
+def test_fx_does_not_see_through_an_operation_alone():
+    with pytest.raises(XDError, match=r"an operation \(XDOperation\) as the whole"):
+        torch.fx.symbolic_trace(network()[0])
+
+
+@KINDS
+@pytest.mark.filterwarnings("ignore")  # torch announces that this moves to another package
+def test_static_quantization_of_the_other_layers(kind):
+    model = nn.Sequential(network(kind), nn.Flatten(), nn.Linear(8, 4)).eval()
+    expected = model(X)
+    prepared = prepare_fx(model, torch.ao.quantization.get_default_qconfig_mapping("x86"), (X,))
+    prepared(X)
+    quantized = convert_fx(prepared)
+    assert (quantized(X) - expected).norm() < 0.1 * expected.norm()
+    assert type(quantized.get_submodule("2")) is not nn.Linear
+
+
+@KINDS
+@pytest.mark.parametrize("merged", [False, True])
+def test_packages(kind, merged):
+    model = network(kind)
+    if merged:
+        merge_(model)
+    file = io.BytesIO()
+    with PackageExporter(file) as exporter:
+        exporter.extern(["xdops.**", "torch.**"])
+        exporter.save_pickle("net", "model.pkl", model)
+    file.seek(0)
+    assert torch.equal(PackageImporter(file).load_pickle("net", "model.pkl")(X), model(X))
+
+
+@KINDS
+def test_merging_in_inference_mode(kind):
+    """What is made there meets autograd later."""
+    model = network(kind)
+    expected = model(X)
+    with torch.inference_mode():
+        merge_(model)
+    x = X.clone().requires_grad_()
+    y = model(x)
+    torch.testing.assert_close(y, expected)
+    y.sum().backward()
+    unmerge_(model)
+    gradients(model)
+
+
+@KINDS
+def test_a_change_between_the_passes_is_noticed(kind):
+    """As torch notices it: gradients of other numbers than those of the forward pass would be wrong."""
+    model = network(kind)
+    loss = model(X).square().sum()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1)
+    with pytest.raises(RuntimeError, match="modified"):
+        loss.backward()
+
+
+@KINDS
+def test_several_graphs_wait_for_their_backward_passes(kind):
+    model, inputs = network(kind), [X, 2 * X, -X]
+    expected = [gradients(model, x) for x in inputs]
+    losses = [model(x).square().sum() for x in inputs]
+    for i in (1, 0, 2):
+        model.zero_grad()
+        losses[i].backward()
+        close([p.grad for p in model.parameters() if p.grad is not None], expected[i])
+
+
+def test_weights_tied_between_layers():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(2, 2, 3, padding=1), nn.ReLU(), nn.Conv1d(2, 2, 3, padding=1))
+    model[2].weight = model[0].weight
+    expected = model(X)
+    convert_(model, X)
+    torch.testing.assert_close(model(X), expected)
+    train_step(model, X)
+    assert model[0].weight is model[2].weight
+    expected = model(X)
+    merge_(model)
+    torch.testing.assert_close(model(X), expected)
+    revert_(model)
+    assert model[0].weight is model[2].weight
+
+
+def test_a_layer_of_two_models():
+    layer = nn.Conv1d(2, 2, 3, padding=1)
+    first, second = nn.Sequential(layer, nn.ReLU()), nn.Sequential(nn.Conv1d(2, 2, 1), layer)
+    expected = first(X), second(X)
+    convert_(first, X)
+    assert second[1] is layer
+    convert_(second, X)
+    torch.testing.assert_close((first(X), second(X)), expected)
+    assert first[0].weight is second[1].weight
+    revert_(first)
+    revert_(second)
+    assert first[0] is second[1] is layer
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_low_rank_adapter_beside_a_layer(order):
+    class Adapted(nn.Module):
+        def __init__(self, base: nn.Module) -> None:
+            super().__init__()
+            self.base, self.down = base, nn.Parameter(torch.randn(1, base.in_channels, *base.kernel_size))
+            self.up = nn.Parameter(torch.randn(base.out_channels, 1, 1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            base = self.base
+            return base(x) + F.conv1d(F.conv1d(x, self.down, None, base.stride, base.padding, base.dilation), self.up)
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1))
+    if order == "after":
+        convert_(model, X)
+    model[0] = Adapted(model[0])
+    expected = model(X)
+    if order == "before":
+        assert [row.name for row in convert_(model, X).converted] == ["0.base"]
+    torch.testing.assert_close(model(X), expected, rtol=1e-4, atol=1e-4)
+    merge_(model)
+    torch.testing.assert_close(model(X), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_inputs_of_no_length_are_refused(merged):
+    model = nn.Sequential(nn.ConvTranspose1d(2, 3, 4, stride=2))
+    convert_(model, X, XDConfig(perturb=0.01))
+    if merged:
+        merge_(model)
+    with pytest.raises(XDError, match=r"an input of length 0.*at least 1"):
+        model(X[..., :0])
 
 
 def test_a_fourier_layer_in_half_precision():

@@ -122,6 +122,18 @@ def test_compile_with_inductor():
         torch.testing.assert_close(compiled(X), model(X), rtol=1e-4, atol=1e-5)
 
 
+@needs_compiler
+def test_aot_inductor(tmp_path: Path):
+    model = network()[:1]
+    merge_(model)
+    program = torch.export.export(model, (X,), dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},))
+    with torch._inductor.config.patch(compile_threads=1):
+        file = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "net.pt2"))
+    compiled = torch._inductor.aoti_load_package(file)
+    for x in (X, torch.randn(5, 2, 12)):
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 @CASES
 def test_compile(convert, merged):
     model = network(convert)
@@ -511,3 +523,20 @@ def test_worker_processes(start, merged):
         merge_(model)
     loader = DataLoader(ModelAsDataset(model, X), batch_size=None, num_workers=1, multiprocessing_context=start)
     torch.testing.assert_close(torch.stack([*loader]), expected)
+
+
+@pytest.mark.parametrize(("start", "merged"), [("fork", False), ("fork", True), ("spawn", True)])
+def test_pools_of_processes(start, merged):
+    """Large enough for memory that the engine uses again: what a worker has sent must not change with its next call."""
+    if start not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {start} on this system")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(2, 4, 3, padding=1, bias=False))
+    inputs = torch.randn(3, 8, 2, 640).unbind()
+    convert_(model, inputs[0], XDConfig(perturb=0.01))
+    model.requires_grad_(False)
+    expected = [model(x) for x in inputs]
+    if merged:
+        merge_(model)
+    with torch.multiprocessing.get_context(start).Pool(1) as pool:
+        torch.testing.assert_close(pool.map(model, inputs, chunksize=1), expected, rtol=1e-4, atol=1e-4)

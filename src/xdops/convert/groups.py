@@ -34,7 +34,7 @@ def parameter_groups(
 
 
 def check_rate(name: str, value: object) -> None:
-    """Refuse what no optimizer can use; a tensor of one number is good, too."""
+    """Refuse what no optimizer can use; a tensor of one number will do, too."""
     try:
         good = not isinstance(value, str | bool) and 0 <= float(value) < float("inf")  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -106,7 +106,8 @@ def check_example(example_input: Any) -> None:
     """Refuse an example that holds no numbers: nothing could be compared."""
     for tensor in tensors_of(example_input):
         if tensor.numel() == 0:
-            raise XDError(f"an example input of shape {tuple(tensor.shape)}", "at least one example", "x[:1]")
+            hint = "x[:1]" if tensor.shape[:1] == (0,) else "an example with channels and points"
+            raise XDError(f"an example input of shape {tuple(tensor.shape)}", "at least one number, to compare outputs by", hint)
         if tensor.is_floating_point() and not tensor.is_meta and not tensor.isfinite().all():
             raise XDError("an example input with NaN or infinite values", "finite numbers: outputs are compared", "other examples")
 

@@ -1,11 +1,13 @@
 """What every kind of XD-operation has: its architecture a = (K, L, M, b, C), of which parts learn, and the layer it began as."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
@@ -60,6 +62,16 @@ class BaseOperation(nn.Module):
             self.register_parameter(name, value)
         self.source = source
         self._start = None if source is None else Start(p for _, p in self.architecture())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Folding scales the weight, which b is no part of. It asks for nothing that could be refused but to set the weight.
+        if name == "weight" and sys._getframe(1).f_code is fuse_conv_bn_eval.__code__ and self.b is not None:
+            raise XDError(
+                "an operation with b, for a batch norm to be folded into its weight",
+                "an operation without b, which has no place in the weight",
+                "xdops.merge_(model), and leave the batch norm where it is",
+            )
+        super().__setattr__(name, value)
 
     def architecture(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Every architecture parameter that is present, trained or fixed, with its name; as it is now, whoever put it there."""

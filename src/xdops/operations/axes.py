@@ -55,10 +55,10 @@ class Axis(Line):
                 f"at most {self.size}, the operation's size there",
                 f"an operation made for it: from_conv(conv, input_size={m}), or convert_ with an example of length {m}",
             )
-        if self.out(m) < 1:
+        if m < 1 or self.out(m) < 1:
             raise XDError(
                 f"an input of length {m} in spatial dimension {dim}",
-                f"at least {-(self.growth // self.step) + 1}, or there is no output",
+                f"at least {max(1, -(self.growth // self.step) + 1)}, or there is no output",
                 "a longer input, or more padding",
             )
         if (self.out(m) - 1) * self.stride >= self.size:
@@ -150,6 +150,7 @@ def is_smooth(n: int) -> bool:
 
 def conv_axis(
     m: int,
+    *,
     kernel: int,
     stride: int,
     dilation: int,
@@ -195,6 +196,7 @@ def conv_axis(
 
 def conv_transpose_axis(
     m: int,
+    *,
     kernel: int,
     stride: int,
     dilation: int,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
 from xdops.engine.build import dense_matrices, kronecker, some_columns
 from xdops.engine.evaluate import evaluate
@@ -28,6 +29,7 @@ from xdops.errors import XDError
 from xdops.operations.axes import Axis
 from xdops.operations.definition import check_device, check_dtype, check_input
 from xdops.operations.fixed import GridRanges, dense_matrix, matrix_modules, matrix_of, points_in
+from xdops.operations.graph_nodes import as_node
 from xdops.operations.source import Source
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ class DenseOperator(nn.Module):
         self.register_buffer("offset", zero[:, None].expand(-1, math.prod(self.outputs[1:])).flatten().clone())
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return as_node(self, input)
         if tuple(input.shape[1:]) != self.inputs:
             raise XDError(
                 f"an input of shape {tuple(input.shape)}",
@@ -106,6 +110,8 @@ class _Merged(nn.Module):
         self.register_buffer("bias", None if bias is None else bias.detach().clone())
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return as_node(self, input)
         check_input(input, self.in_channels, self.axes)
         check_device(input, self.weights())
         check_dtype(input, self.weights().dtype)

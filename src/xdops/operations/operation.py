@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
 from xdops.engine.description import Description
 from xdops.engine.evaluate import evaluate, plan_of
@@ -22,6 +23,7 @@ from xdops.operations.architecture import ARCHITECTURE, BaseOperation
 from xdops.operations.axes import Axis
 from xdops.operations.causal import causal_definition
 from xdops.operations.definition import check_dense, check_device, check_dtype, check_input, check_shape, xd_operation
+from xdops.operations.graph_nodes import as_node
 from xdops.operations.merged import merged
 from xdops.operations.source import Source
 
@@ -184,6 +186,8 @@ class XDOperation(BaseOperation):
         return Operands(w, read(self, "b"), read(self, "C"), self._values(), self.weight_columns)
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return as_node(self, input)
         check_dense(input)
         traced = is_traced(input)
         if traced:
@@ -228,7 +232,7 @@ class XDOperation(BaseOperation):
         module. This operation stays as it is, and what it learns later does not reach the module.
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
-        with self.settled():
+        with self.settled(), torch.inference_mode(False):  # what is made now may meet autograd later
             return self._looking_like_this(merged(self, size))
 
     def evaluate(self, x: Tensor, plan: str) -> Tensor:

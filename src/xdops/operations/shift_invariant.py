@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.fx import Proxy
 
 from xdops.engine.evaluation import Operands
 from xdops.engine.operator import evaluate_as_operator
@@ -34,6 +35,7 @@ from xdops.matrices.learnable import read
 from xdops.matrices.pairs import check_floating
 from xdops.operations.architecture import ARCHITECTURE, BaseOperation
 from xdops.operations.definition import check_dense, check_device, check_dtype
+from xdops.operations.graph_nodes import as_node
 from xdops.operations.source import Source
 
 _LAYERS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -108,6 +110,8 @@ class ShiftInvariantOperation(BaseOperation):
         return rows_of_taps(self.description(), self.operands())
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return as_node(self, input)
         self._check(input)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
         description, operands = self.description(), self.operands(weight)
@@ -135,12 +139,15 @@ class ShiftInvariantOperation(BaseOperation):
         mine = self._learnable("K")[0].tensors()[0]  # not the weight, which may be computed at every look
         check_device(x, mine)
         check_dtype(x, mine.dtype)
-        if x.dim() != len(self.windows) + 2 or x.shape[1] != self.in_channels:
+        if x.dim() != len(self.windows) + 2:
             raise XDError(
                 f"an input of shape {tuple(x.shape)}",
-                f"(batch, {self.in_channels} channels, {len(self.windows)} more dimensions)",
-                "x[None] for a single example",
+                f"{len(self.windows) + 2} dimensions: (batch, {self.in_channels} channels{', points' * len(self.windows)})",
+                "x[None] for a single example, x[:, None] for a single channel",
             )
+        if x.shape[1] != self.in_channels:
+            given = f"an input with {x.shape[1]} channels, shape {tuple(x.shape)}"
+            raise XDError(given, f"{self.in_channels} channels", "channels come second")
         most = {"circular": 0, "reflect": 1}.get(self.padding_mode)
         for m, window in zip(x.shape[2:], self.windows, strict=True):
             if most is not None and max(window.pad) > m - most:
@@ -158,7 +165,7 @@ class ShiftInvariantOperation(BaseOperation):
 
     def merged(self) -> nn.Module:
         """The convolution that this is now, as torch's own layer, after a padding layer where the two sides differ."""
-        with self.settled(), torch.no_grad():
+        with self.settled(), torch.inference_mode(False), torch.no_grad():  # what is made now may meet autograd later
             return self._looking_like_this(self._convolution())
 
     def _convolution(self) -> nn.Module:

@@ -118,7 +118,10 @@ def conv_geometry(conv: Any, i: int, m: int, size: int | SizeRule | None, wrap: 
     """Axis and taps of dimension i of any torch convolution."""
     kernel, stride, dilation = conv.kernel_size[i], conv.stride[i], conv.dilation[i]
     if isinstance(conv, _TRANSPOSED):
-        return conv_transpose_axis(m, kernel, stride, dilation, int(conv.padding[i]), conv.output_padding[i], size, wrap, half)
+        return conv_transpose_axis(
+            m, kernel=kernel, stride=stride, dilation=dilation, pad=int(conv.padding[i]), output_pad=conv.output_padding[i],
+            size=size, wrap=wrap, half=half,
+        )  # fmt: skip
     total = dilation * (kernel - 1)
     if conv.padding == "valid":
         pad = (0, 0)
@@ -126,7 +129,8 @@ def conv_geometry(conv: Any, i: int, m: int, size: int | SizeRule | None, wrap: 
         pad = (total // 2, total - total // 2)
     else:
         pad = (conv.padding[i], conv.padding[i])
-    return conv_axis(m, kernel, stride, dilation, pad, str(conv.padding_mode), size, wrap, half)
+    mode = str(conv.padding_mode)
+    return conv_axis(m, kernel=kernel, stride=stride, dilation=dilation, pad=pad, mode=mode, size=size, wrap=wrap, half=half)
 
 
 def dilated(taps: Taps) -> bool:

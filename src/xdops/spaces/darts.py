@@ -154,11 +154,11 @@ def make_edge(module: nn.Module, recipe: Recipe, perturb: float, device: torch.d
         layer_axes(window, causal),
         weight,
         bias,
-        groups,
-        getattr(source, "padding_mode", "zeros"),
-        window.count_include_pad,
-        causal,
-        mixture(own, perturb),
+        groups=groups,
+        padding_mode=getattr(source, "padding_mode", "zeros"),
+        count_include_pad=window.count_include_pad,
+        causal=causal,
+        mixture=mixture(own, perturb),
     ).to(device)
     for name in ("kernel_size", "padding", "dilation"):  # for networks that read them
         if hasattr(source, name):

@@ -34,6 +34,7 @@ class DartsEdge(nn.Module):
         axes: Sequence[GridAxis],
         weight: Tensor,
         bias: nn.Parameter | None,
+        *,
         groups: int,
         padding_mode: str,
         count_include_pad: bool,

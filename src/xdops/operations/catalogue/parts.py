@@ -125,6 +125,7 @@ def parameter_free(
 
 
 def one_per_dimension(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -> Sequence[KMatrix]:
+    """A as one matrix for each dimension of the operation, in the dtype of its weights; refused unless the sizes agree."""
     matrices = A.matrices if isinstance(A, Kronecker) else (A,) if isinstance(A, KMatrix) else tuple(A)
     if tuple(a.n for a in matrices) != op.sizes:
         raise XDError(

@@ -55,7 +55,7 @@ def pool_axis(
     if 2 * pad > window:
         raise XDError(f"padding {pad} for pooling windows of {window}", "at most half a window", f"padding={window // 2}")
     pads = (pad, pad + (stride - 1 if ceil_mode else 0))
-    axis, taps = conv_axis(m, k, stride, dilation, pads, "zeros", None, wrap=False, half=half)
+    axis, taps = conv_axis(m, kernel=k, stride=stride, dilation=dilation, pad=pads, mode="zeros", size=None, wrap=False, half=half)
     starts_outside = (axis.out(m) - 1) * stride >= m + pad
     growth = axis.growth - stride if ceil_mode and starts_outside else axis.growth
     return PoolAxis(
