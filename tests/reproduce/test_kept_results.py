@@ -107,6 +107,24 @@ def test_a_whole_run_of_another_seed_is_not_taken_for_this_one(
     assert re.search(r"seed1, which holds another run \(seed is 0 there, 1 here\)", capsys.readouterr().err)
 
 
+def test_a_run_of_another_method_with_equal_settings_is_not_taken_for_this_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_rows(monkeypatch, [search_row("CNN", 8), search_row("CNN XD", 8)])
+    assert reproduce("mini", "-q", "--seeds", 0) == 0
+    found, home = results(), Path("runs/reproduce/mini-laptop")
+    (own,), (other,) = home.glob("cnn-res*/seed0"), home.glob("cnn-xd-*/seed0")
+    machine = (own / "machine.json").read_bytes()
+    shutil.rmtree(own)
+    shutil.copytree(other, own)
+    (own / "machine.json").write_bytes(machine)
+    assert reproduce("mini", "-q", "--seeds", 0) == 2
+    assert re.search(
+        r"seed0, which holds another run \(its run.json is not that of CNN, resolution 8, seed 0\)", capsys.readouterr().err
+    )
+    assert results() == found
+
+
 def test_a_page_that_only_begins_like_ours_is_not_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     Path("docs").mkdir()
     Path("docs/results.md").write_text("# Results\n\nof my own experiments")

@@ -9,19 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from xdops.data.task import Task
-from xdops.errors import XDError
+from xdops.errors import XDError, first_line
 from xdops.experiments.finished import describe_run, finished_result
-from xdops.experiments.folder import SETTINGS, check_folder, read_settings, run_folder, trial_folder, tuning_path, write_settings
+from xdops.experiments.folder import (
+    SETTINGS,
+    check_folder,
+    note_failure,
+    read_settings,
+    remove_failed,
+    run_folder,
+    trial_folder,
+    tuning_path,
+    write_settings,
+)
 from xdops.experiments.network import PLAIN, TRAINED, NetworkSettings
 from xdops.experiments.ranges import Values, matter, with_values
-from xdops.experiments.trial import check_training
+from xdops.experiments.trial import blaming, check_training
 from xdops.experiments.tuning import ETA, Trial, Tuned, Tuning, best_record, choose, halve
 from xdops.measuring.duration import check_duration
-from xdops.search import Diverged, Progress, SearchResult, SearchSettings, search, train_until
+from xdops.search import Diverged, Interrupted, Progress, SearchResult, SearchSettings, search, train_until
 from xdops.search.distributed import check_machine, under_torchrun
 from xdops.search.folder import RESULT, SCORES
 from xdops.storage.documents import digest
-from xdops.storage.files import check_room, make_folder
+from xdops.storage.files import DiskFull, check_room, make_folder
 from xdops.storage.lock import lock
 from xdops.workers import Job, Racers, Workers
 
@@ -82,8 +92,15 @@ class Experiment:
         self.check(resume, however_long)
         with lock(self.out):
             check_folder(self.out, self.identity(), resume)  # again, now that nobody else can change it
+            remove_failed(self.out, self.identity())
             write_settings(self.out, self.settings())
-            return self._run_all(workers)
+            try:
+                return self._run_all(workers)
+            except (Interrupted, DiskFull):  # which can be continued
+                raise
+            except Exception as error:
+                note_failure(self.out, first_line(error))
+                raise
 
     def check(self, resume: bool, however_long: bool) -> None:
         """All that can be refused, before anything is written: a corrected command then finds nothing in its way."""
@@ -120,7 +137,10 @@ class Experiment:
 
     def settings(self) -> dict[str, Any]:
         """settings.json: spaces and seeds of earlier calls with --resume stay in it."""
-        earlier = read_settings(self.out) if (self.out / SETTINGS).exists() else {"spaces": [], "seeds": []}
+        nothing = {"spaces": [], "seeds": [], "identity": self.identity()}
+        earlier = read_settings(self.out) if (self.out / SETTINGS).exists() else nothing
+        if earlier["identity"] != self.identity():  # of one that failed
+            earlier = nothing
         return {
             "task": self.task.name,
             "notes": list(self.task.notes),
@@ -145,7 +165,8 @@ class Experiment:
         if (folder / RESULT).exists() and (folder / SCORES).exists():
             return finished_result(folder, describe, settings.seed)
         network = self.network.build(self.task.request, space, settings.seed)
-        return search(network, self.task.problem, settings, folder, resume=True, describe=describe, progress=progress)
+        with blaming(self.network.backbone):
+            return search(network, self.task.problem, settings, folder, resume=True, describe=describe, progress=progress)
 
     # Tuning
 
@@ -196,7 +217,8 @@ class Experiment:
         describe = describe_run(self.identity(), space) | {"trial": number}
         folder = trial_folder(self.out, space, number)
         try:
-            history = train_until(epochs, network, self.task.problem, settings, folder, describe=describe, progress=progress)
+            with blaming(self.network.backbone):
+                history = train_until(epochs, network, self.task.problem, settings, folder, describe=describe, progress=progress)
         except Diverged:
             return Trial(number, values, epochs, None, 0.0)
         best = best_record(history, self.task.problem.metric)

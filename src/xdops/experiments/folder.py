@@ -1,6 +1,7 @@
 """The folder of an experiment: claimed only when everything else is known to be right, and never shared by two experiments.
 
-settings.json              what was run, with the exact command; sealed with the digest of the experiment's identity
+settings.json              what was run, with the exact command; sealed with the digest of the experiment's identity. "failed": why
+                           it ended before any run was finished; another experiment may then take its place
 runs/SPACE-seedN/          one search each, see `xdops.search.folder`; its identity names the experiment that it is part of
 tuning/SPACE-N/            trial N of a space, as far as it was trained
 tuning/SPACE.json          what was tried and chosen
@@ -11,26 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from xdops.errors import XDError
+from xdops.search.folder import RESULT
 from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
 from xdops.storage.files import is_temporary
 from xdops.storage.lock import is_lock
+from xdops.storage.mirror import files_of, remove_empty
 
 SETTINGS = "settings.json"
 RESULTS = "results.json"
 REPORT = "report.html"
+RUNS, TUNING = "runs", "tuning"
+FAILED = "failed"
 _HINT = "another --out"
 
 
 def run_folder(out: Path, space: str, seed: int) -> Path:
-    return out / "runs" / f"{space}-seed{seed}"
+    return out / RUNS / f"{space}-seed{seed}"
 
 
 def trial_folder(out: Path, space: str, number: int) -> Path:
-    return out / "tuning" / f"{space}-{number}"
+    return out / TUNING / f"{space}-{number}"
 
 
 def tuning_path(out: Path, space: str) -> Path:
-    return out / "tuning" / f"{space}.json"
+    return out / TUNING / f"{space}.json"
 
 
 def read_settings(out: Path) -> dict[str, Any]:
@@ -47,14 +52,20 @@ def read_settings(out: Path) -> dict[str, Any]:
 
 
 def check_folder(out: Path, identity: dict[str, Any], resume: bool) -> None:
-    """Refuse a folder that holds something else, another experiment, or this one without --resume. Writes nothing."""
+    """Refuse a folder that holds something else, another experiment, or this one without --resume. Writes nothing.
+
+    One that failed is in nobody's way: what is corrected has other settings, and could never continue it.
+    """
     if out.exists() and not out.is_dir():
         raise XDError(f"--out {out}, which is a file", "a folder, new or empty", "--out runs/mine")
     if not out.exists() or all(is_temporary(path) or is_lock(path) for path in out.iterdir()):
         return  # what a search leaves that was killed before it had written its settings
     if not (out / SETTINGS).exists():
         raise XDError(f"--out {out}, which holds other files", "a new or empty folder, or that of an earlier search", _HINT)
-    differing = named_differences(read_settings(out)["identity"], identity, most=5)
+    settings = read_settings(out)
+    differing = named_differences(settings["identity"], identity, most=5)
+    if differing and FAILED in settings:
+        return
     if differing:
         raise XDError(f"--out {out}, which holds another run ({differing})", "the same configuration, or a new folder", _HINT)
     if not resume:
@@ -65,3 +76,22 @@ def check_folder(out: Path, identity: dict[str, Any], resume: bool) -> None:
 
 def write_settings(out: Path, settings: dict[str, Any]) -> None:
     write_sealed(out / SETTINGS, "settings", digest(settings["identity"]), settings)
+
+
+def note_failure(out: Path, why: str) -> None:
+    """That the experiment has failed, unless one of its runs is finished: that one is worth keeping."""
+    if not any((out / RUNS).glob(f"*/{RESULT}")):
+        write_settings(out, read_settings(out) | {FAILED: why})
+
+
+def remove_failed(out: Path, identity: dict[str, Any]) -> None:
+    """The runs that another experiment, which failed, has left in the folder; its settings are replaced afterwards.
+
+    Notes on copies of URLs stay: by them the runs are removed there, too.
+    """
+    if not (out / SETTINGS).exists() or read_settings(out)["identity"] == identity:
+        return
+    for part in (out / RUNS, out / TUNING):
+        for name in files_of(part):
+            (part / name).unlink()
+        remove_empty(part)

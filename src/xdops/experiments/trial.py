@@ -1,12 +1,18 @@
-"""Steps of training that count for nothing: what would fail in training fails here, and how long it will take is known."""
+"""Steps of training that count for nothing: what would fail in training fails here, and how long it will take is known.
+
+What a user's network does later, in any epoch, is told in the same words.
+"""
 
 import dataclasses
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch import nn
 
-from xdops.errors import XDError, is_memory
-from xdops.search import Diverged, Problem, SearchSettings
+from xdops.errors import XDError, first_line, is_memory
+from xdops.search import Diverged, Interrupted, Problem, SearchSettings
 from xdops.search.batches import step_count
 from xdops.search.distributed import make_fabric, under_torchrun
 from xdops.search.loop import Loop
@@ -40,3 +46,23 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
                 ) from error
             seconds.append(time.monotonic() - started)
     return min(seconds) * step_count(len(problem.train), settings)
+
+
+@contextmanager
+def blaming(backbone: str) -> Iterator[None]:
+    """What comes out of the module of a user's backbone is no mistake of ours: its line is named."""
+    try:
+        yield
+    except (XDError, Interrupted):
+        raise
+    except Exception as error:
+        module = backbone.partition(":")[0]
+        frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_globals["__name__"] == module]
+        if not frames or is_memory(error):
+            raise
+        frame, line = frames[-1]
+        raise XDError(
+            f"backbone {backbone}, which fails in training ({first_line(error)}, in {frame.f_code.co_filename} line {line})",
+            "a network that can be trained to the end",
+            "mend it, then --resume",
+        ) from error

@@ -153,6 +153,10 @@ def choose(space: str, trials: Sequence[Trial], metric: Metric) -> Tuned:
     """The best on validation of those that were trained longest without their numbers blowing up."""
     whole = [trial for trial in trials if trial.best is not None]
     if not whole:
-        raise XDError(f"{space}, whose numbers blew up in every trial", "one that can be trained", "--ranges with a smaller lr")
+        raise XDError(
+            f"{space}, whose numbers blew up in every trial",
+            "settings that it can be trained with",
+            "--ranges FILE with smaller step sizes, the rest of the command as it was",
+        )
     longest = max(trial.epochs for trial in whole)
     return Tuned(tuple(trials), best_first([trial for trial in whole if trial.epochs == longest], metric)[0])

@@ -35,6 +35,7 @@ from xdops.reproduce.table import Context, MeasuredRow, Row, SearchRow, Table, T
 from xdops.reproduce.tuning import parts_of, settle, to_run
 from xdops.search import Diverged, Progress, Silent, search
 from xdops.search.distributed import under_torchrun
+from xdops.search.identity import identify
 from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
 from xdops.storage.files import check_room
 from xdops.storage.lock import Held, lock
@@ -183,12 +184,12 @@ class Reproduction:
                     changed = named_differences(read_sealed(other, "row", hint=ANOTHER)["settings"], settings, most=4)
                 tell(f"{row.label}: other settings than in {other.parent} ({changed}), which is left as it is")
 
-    def _claim(self, row: Row, seed: int) -> None:
-        """Say in the folders of the row and of the run what they are for."""
+    def _claim(self, row: Row, seed: int, search: dict[str, Any] | None = None) -> None:
+        """Say in the folders of the row and of the run what they are for. search: the identity of a search."""
         settings = json.loads(json.dumps(row.settings))
         facts = {"method": row.method, "setting": dict(row.setting), "settings": settings}
         write_sealed(self.home / row.folder / ROW, "row", digest(settings), facts)
-        write_machine(self._folder(row, seed), row, seed)
+        write_machine(self._folder(row, seed), row, seed, search)
 
     def _run_one(self, row: Row, seed: int, folder: Path, progress: Callable[[], Progress | None], tell: Report) -> None:
         """Nothing is written before the data are known to be there."""
@@ -200,8 +201,8 @@ class Reproduction:
             return
         assert isinstance(row, SearchRow)
         prepared = row.prepare(seed)
-        self._claim(row, seed)
         settings = dataclasses.replace(prepared.settings, seed=seed)
+        self._claim(row, seed, identify(prepared.network, prepared.problem, settings, prepared.describe))
         try:
             search(
                 prepared.network,

@@ -1,6 +1,6 @@
 """What the folder of one (row, seed) holds, and what it says when it is finished.
 
-machine.json         where it is run
+machine.json         where it is run, and the digest of the search that is the row's
 result.json          of a search, with all that `search` keeps beside it
 measured.json        of a measurement
 judged.json          more about what a search has trained, where the row asks for it
@@ -25,6 +25,7 @@ from xdops.search.folder import RUN, read_identity, read_result
 from xdops.storage.documents import digest, named_differences, read_sealed, understood, write_sealed
 
 MACHINE, MEASURED, JUDGED, DIVERGED = "machine.json", "measured.json", "judged.json", "diverged.json"
+SEARCH = "search"
 ANOTHER = "another --out"
 
 
@@ -59,7 +60,7 @@ def finished_seeds(home: Path, row: Row) -> list[int]:
 def read_outcome(home: Path, row: Row, seed: int, metric: str) -> Outcome:
     """metric: the table's name for what a search reports."""
     folder = run_folder(home, row, seed)
-    machine = read_sealed(folder / MACHINE, "machine", run_of(row, seed), ANOTHER)
+    machine = {name: fact for name, fact in _claim(folder, row, seed).items() if name != SEARCH}
     if (folder / DIVERGED).exists():
         found = read_sealed(folder / DIVERGED, "divergence", run_of(row, seed), ANOTHER)
         with understood(folder / DIVERGED):
@@ -86,9 +87,15 @@ def searched(folder: Path, row: Row, seed: int) -> SearchResult:
         told, asked = identity["settings"], {**row.settings.get("search", {}), "seed": seed}
         both = [name for name in asked if name in told]
         differing = named_differences({n: told[n] for n in both}, json.loads(json.dumps({n: asked[n] for n in both})))
+    if not differing and _claim(folder, row, seed).get(SEARCH, digest(identity)) != digest(identity):  # older ones say nothing
+        differing = f"its {RUN} is not that of {row.label}, seed {seed}"
     if differing:
         raise XDError(f"{folder}, which holds another run ({differing})", "the run of this row and seed", ANOTHER)
     return read_result(folder)
+
+
+def _claim(folder: Path, row: Row, seed: int) -> dict[str, Any]:
+    return read_sealed(folder / MACHINE, "machine", run_of(row, seed), ANOTHER)
 
 
 def run_of(row: Row, seed: int) -> str:
@@ -131,6 +138,7 @@ def _curves(result: SearchResult) -> dict[str, list[float]]:
     }
 
 
-def write_machine(folder: Path, row: Row, seed: int) -> None:
-    """Where the run is made; times mean nothing without it."""
-    write_sealed(folder / MACHINE, "machine", run_of(row, seed), machine_facts())
+def write_machine(folder: Path, row: Row, seed: int, search: dict[str, Any] | None = None) -> None:
+    """Where the run is made; times mean nothing without it. search: the identity of the search, if it is one."""
+    told = {} if search is None else {SEARCH: digest(search)}
+    write_sealed(folder / MACHINE, "machine", run_of(row, seed), machine_facts() | told)

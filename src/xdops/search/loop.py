@@ -244,7 +244,7 @@ class Loop:
         settings, learning = self.settings, [name for name, _ in self.parameters.active()]
         slower = "architecture" if "architecture" in learning else "weights"
         lr = getattr(settings, slower).lr
-        clip = ", or clip=1.0" if settings.clip is None else ""
+        clip = ", or --clip 1 (clip=1.0)" if settings.clip is None else ""
         warmup = ", or more warmup epochs" if slower == "architecture" else ""
         return Diverged(
             f"{what} in epoch {self.position.epoch + 1}, step {self.position.step + 1}",
