@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 
 import pytest
 import torch
@@ -106,7 +105,6 @@ def test_working_in_chunks_of_points_and_parts_of_the_batch_changes_nothing(monk
     op = moved(make(4, 4, 3, padding=1, padding_mode="circular", groups=groups), size, b="trained", C="trained")
     x = torch.randn(5, 4, *size, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")
-    monkeypatch.setattr(spectrum, "KEEP_SHARE", math.inf)
     for whole, chunk, part, keep in itertools.product((0, 1 << 22), (1, 200), (1, 400, 1 << 20), (0, 1 << 24)):
         monkeypatch.setattr(mixing, "WHOLE", whole)
         monkeypatch.setattr(mixing, "CHUNK", chunk)
@@ -123,7 +121,6 @@ def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, froz
     op.freeze(*frozen)
     x = torch.randn(3, 2, 12, 8, dtype=torch.float64)
     plan = dataclasses.replace(make_plan(op.workload(x), form), by_tap=True)
-    monkeypatch.setattr(spectrum, "KEEP_SHARE", math.inf)
     for chunk, keep in itertools.product((1, 1000, 1 << 20), (0, 1 << 24)):
         monkeypatch.setattr(tapmixing, "CHUNK", chunk)
         monkeypatch.setattr(spectrum, "KEEP", keep)
@@ -141,7 +138,6 @@ def test_kernels_that_mix_channels_point_by_point_change_nothing(
     op.freeze(*frozen)
     x = torch.randn(11, channels[0], 12, 8, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")
-    monkeypatch.setattr(spectrum, "KEEP_SHARE", math.inf)
     for form, part, keep in (("spectral", 1 << 20, 1 << 24), ("fused", 1 << 20, 0), ("spectral", 1, 1 << 24), ("spectral", 1, 0)):
         monkeypatch.setattr(spectrum, "PART", part)  # the least: parts of eight examples
         monkeypatch.setattr(spectrum, "KEEP", keep)
@@ -152,7 +148,8 @@ def test_kernels_that_mix_channels_point_by_point_change_nothing(
 
 
 @pytest.mark.parametrize(("domain", "kept"), [("half", True), ("full", False)])
-def test_in_two_dimensions_half_a_domain_is_kept_for_the_backward_pass_and_a_full_one_is_not(domain: str, kept: bool):
+def test_of_large_maps_half_a_domain_is_kept_for_the_backward_pass_and_a_full_one_is_not(monkeypatch, domain: str, kept: bool):
+    monkeypatch.setattr(spectrum, "KEEP_EACH", 1000)
     op = moved(nn.Conv2d(4, 4, 3, padding=1), (30, 30), domain=domain, plan="spectral")
     x = torch.randn(2, 4, 30, 30, dtype=torch.float64)
     largest = 0

@@ -15,7 +15,7 @@ class Rates:
     call: float = 8e-6
     half: float = 20.0
     kernel: float = 7.5e10
-    kernel_memory: float = 3.0e9
+    kernel_memory: float = 6.0e9
 
     def product(self, flops: float, smallest: float) -> float:
         """Seconds for products whose smallest dimension is so large."""

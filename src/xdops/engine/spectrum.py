@@ -2,8 +2,7 @@
 
 Where the transformed filters are few, they are made once and the batch goes through in parts that stay in the cache; where they
 are many, they are made for some grid points at a time, for the whole batch, or, where the batch is small, not at all. The
-transformed input and output are kept for the backward pass unless they are large, or much larger than what they are transforms of,
-in which case they are made again.
+transformed input and output are kept for the backward pass unless they are large, in which case they are made again.
 """
 
 from collections.abc import Sequence
@@ -29,9 +28,9 @@ PART = 1 << 20
 #: Numbers of transformed input and output that are kept for the backward pass; beyond, they are made again.
 KEEP = 1 << 24
 
-#: And in several dimensions: up to so many times the numbers of input and output themselves. Half a domain is within it, a full one
-#: is not. All dimensions but the first are transformed once more anyway, so that making them again costs little.
-KEEP_SHARE = 1.75
+#: And of one example, in several dimensions, unless they are few for the input and output that they are made from, as in half a
+#: domain. A batch can be made smaller, a large map cannot; and all dimensions but the first are transformed once more anyway.
+KEEP_EACH, FEW_FOR_INPUT = 1 << 19, 1.75
 
 Transforms = list[Transform]
 
@@ -64,8 +63,7 @@ class Spectrum:
         x = x.contiguous()
         filters, _ = self._filters(w, L, b, C, space)
         y = x.new_empty(x.shape[0], filters.c_out * self.groups, *(A.rows for A in K))
-        numbers = _points(filters) * x.shape[0] * (x.shape[1] + y.shape[1])
-        keep = keep and numbers <= KEEP and (len(K) == 1 or numbers <= KEEP_SHARE * (x.numel() + y.numel()))
+        keep = keep and self._kept(_points(filters) * (x.shape[1] + y.shape[1]), x, y)
         kept = []
         for rows in _batch_parts(x.shape[0], filters):
             x_hat = group_first(transforms.enter_only(_flat(x[rows]), M).view(2, M[0].rows, -1, *x[rows].shape[:2]), self.groups)
@@ -74,6 +72,11 @@ class Spectrum:
             if keep:
                 kept += [x_hat, y_hat]
         return y, kept
+
+    def _kept(self, each: int, x: Tensor, y: Tensor) -> bool:
+        """Whether so many numbers per example are kept for the backward pass."""
+        few = len(self.K) == 1 or each <= KEEP_EACH or each * x.shape[0] <= FEW_FOR_INPUT * (x.numel() + y.numel())
+        return few and each * x.shape[0] <= KEEP
 
     def backward(self, g: Tensor, tensors: Sequence[Maybe], kept: Sequence[Tensor], needs: Sequence[bool]) -> list[Maybe]:
         x, w, b, C, *matrices = tensors

@@ -206,7 +206,7 @@ class XDOperation(BaseOperation):
         if bias is None:
             return y
         bias = bias.to(dtype).reshape(-1, *(1 for _ in self.axes))
-        return y + bias if traced else y.add_(bias)  # in place: nobody else holds y
+        return y + bias if traced or y._is_view() else y.add_(bias)  # in place: nobody else holds y
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         assert self.source is not None

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from xdops.engine.kernels import applying
 from xdops.engine.kernels.applying import ButterflyShape, Side, joined_values, multiply, multiply_backward
 from xdops.engine.workspace import workspace
 from xdops.matrices import Butterfly, HalfButterfly, KMatrix
@@ -129,6 +130,11 @@ def test_columns_leave_a_domain_as_rows(case: Case, real: bool, dtype: torch.dty
     _close(grad, joined_values(gv))
 
 
+@pytest.fixture
+def any_work_is_worth_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "WORTH", 1)
+
+
 def _gradient(threads: int) -> Tensor:
     shapes = _butterflies((2, 2, 2), False)
     torch.manual_seed(0)
@@ -143,12 +149,14 @@ def _gradient(threads: int) -> Tensor:
     return grad
 
 
+@pytest.mark.usefixtures("any_work_is_worth_a_thread")
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_sums_repeat_to_the_bit(threads: int) -> None:
     assert torch.equal(_gradient(threads), _gradient(threads))
     _close(_gradient(threads), _gradient(1))
 
 
+@pytest.mark.usefixtures("any_work_is_worth_a_thread")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     expected = _gradient(2)

@@ -18,8 +18,8 @@ from xdops.engine.spectrum import Spectrum
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
 
-#: Below this size products of small dense matrices are two to three times faster, whatever the rates say: never chosen by itself.
-SHORTEST = 64
+#: Below this size products of small dense matrices are faster, whatever the rates say: never chosen by itself.
+SHORTEST = 24
 
 
 def plan(work: Workload, rates: Rates) -> Plan | None:

@@ -19,6 +19,9 @@ from xdops.engine.workspace import Workspace
 #: Columns of a block, numbers in a row of it; as in `mixrows` and `butterflies`, which are imported only where numba is.
 WIDTH, ROW = 16, 32
 
+#: Flops that are worth a thread: what another one does while this one calls it.
+WORTH = 1 << 22
+
 #: Kinds of factors that are no radix.
 FOLD, UNFOLD = -1, -2
 
@@ -89,7 +92,7 @@ def multiply(
     from xdops.engine.kernels.columns import forward
 
     steps, q = factor_steps(shapes), _columns(x, x_side)
-    ranges = threads.parts(-(-q // WIDTH))
+    ranges = _ranges(q, values, 1)
     work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, False)), x)
     x_, y_, values_, work_ = flat(x), flat(y), flat(values), work.numpy()
     sides = _numbers(x_side), _numbers(y_side)
@@ -114,7 +117,7 @@ def multiply_backward(
     from xdops.engine.kernels.columns import backward
 
     steps, q = factor_steps(shapes), _columns(g, y_side)
-    ranges = threads.parts(-(-q // WIDTH))
+    ranges = _ranges(q, values, 1 if x is None else 3)
     work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, True)), g)
     room = 0 if x is None else values.numel() + 2 * 8
     grads = torch.zeros(len(ranges), room, dtype=g.dtype, device="cpu")  # a sum per thread
@@ -127,6 +130,11 @@ def multiply_backward(
 
     threads.run_each(part, len(ranges))
     return None if x is None else grads.sum(0)[: values.numel()].view_as(values)
+
+
+def _ranges(q: int, values: Tensor, passes: int) -> list[tuple[int, int]]:
+    """Blocks of columns for every thread; a complex entry of the factors takes 8 flops per column and pass."""
+    return threads.parts(-(-q // WIDTH), least=-(-WORTH // (passes * 4 * values.numel() * WIDTH)))
 
 
 def flat(t: Tensor) -> Any:
