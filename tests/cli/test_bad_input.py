@@ -207,6 +207,7 @@ CASES: dict[str, str] = {
     "--verbose": "'--verbose'",
     "search --no-such-flag": "no-such-flag",
     "search data.npz data.npz": "",
+    f"search --sync-batchnorm data.npz --out new/out {FAST}": "--sync-batchnorm with one process.*--processes 2, or torchrun",
     "search digits --kind regression": "--kind regression with digits",
     "search permuted-digits --split 0.5 0.25 0.25 --split-seed 3": "--split .*, --split-seed 3 with permuted-digits",
     "search missing.npz": "does not exist",

@@ -1,5 +1,6 @@
 """`xdops plan` counts what a table would take, without any data and without writing anything."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ from torch import nn
 
 from xdops.cli.main import main
 from xdops.report.plan import plan_section, write_plan
-from xdops.reproduce.plan import FEW, MORE, Planned, measure, plan_row
-from xdops.reproduce.table import Prepared, SearchRow, Sketch
+from xdops.reproduce import plan
+from xdops.reproduce.plan import LONG, Cost, Known, Planned, by_typicality, measure, plan_row
+from xdops.reproduce.table import Context, Prepared, Row, SearchRow, Sketch
+from xdops.reproduce.tables import protein
+from xdops.search import Sequences
 
 
 def row(network: nn.Module) -> SearchRow:
@@ -20,7 +24,7 @@ def row(network: nn.Module) -> SearchRow:
 
 
 def test_runs_steps_and_operations_are_counted_from_the_settings() -> None:
-    planned = plan_row(row(make_network(searched=False)), runs=3)
+    planned = plan_row(row(make_network(searched=False)), 3, {})
     assert (planned.runs, planned.epochs) == (3, SETTINGS.epochs)
     assert planned.steps == 3 * SETTINGS.epochs * -(-100 // SETTINGS.batch_size)
     assert planned.hours > 0
@@ -31,14 +35,74 @@ def test_runs_steps_and_operations_are_counted_from_the_settings() -> None:
 
 def test_xd_operations_count_what_their_plan_says() -> None:
     network = make_network()
-    prepared = Prepared(make_problem(), network, SETTINGS, {})
-    _, flops = measure(prepared)
-    for count in (FEW, MORE):
+    flops = measure(Prepared(make_problem(), network, SETTINGS, {})).flops
+    for count in (1, SETTINGS.batch_size):
         linear = 3 * 2 * 48 * 3 * count
         planned = network[0].plan_for(torch.zeros(count, 1, 12)).flops
         planned += network[3].plan_for(torch.zeros(count, 4, 12, requires_grad=True)).flops
         assert flops.of(1, count) == pytest.approx(linear + planned)
     assert flops.once > 0  # matrices are made once for all examples
+
+
+def test_a_network_is_measured_once_for_all_rows_that_train_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Prepared] = []
+
+    def spy(prepared: Prepared) -> plan.Costs:
+        measured.append(prepared)
+        return plan.Costs(Cost(1.0, 0.0), Cost(2.0, 0.0))
+
+    monkeypatch.setattr(plan, "measure", spy)
+    known: Known = {}
+    rows = [plan_row(row(make_network(searched)), 3, known) for searched in (True, False, True)]
+    assert len(measured) == 2
+    assert rows[0] == rows[2]
+
+
+def test_a_step_that_takes_long_is_measured_once_and_stands_for_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(0, 1000, 7))
+    monkeypatch.setattr(plan.time, "perf_counter", lambda: next(ticks) * LONG)
+    costs = measure(Prepared(make_problem(), make_network(), SETTINGS, {}))
+    assert next(ticks) == 14  # one step was timed
+    assert costs.seconds.of(1, 1) == pytest.approx(7 * LONG)
+    ratio = costs.flops.of(1, SETTINGS.batch_size) / costs.flops.of(1, 1)
+    assert costs.seconds.of(1, SETTINGS.batch_size) == pytest.approx(7 * LONG * ratio)
+
+
+def test_what_examples_take_lies_between_nothing_and_all_of_it() -> None:
+    assert Cost.between((1, 3.0), (4, 6.0)) == Cost(2.0, 1.0)
+    assert Cost.between((1, 3.0), (4, 2.0)) == Cost(3.0, 0.0)  # whatever else the machine did
+    assert Cost.between((1, 3.0), (4, 60.0)) == Cost(0.0, 3.0)
+    assert Cost.between((1, 3.0), (1, 3.0)) == Cost(3.0, 0.0)
+
+
+def test_sequences_of_about_the_mean_length_are_measured_first() -> None:
+    steps = torch.zeros(24, 2)
+    assert by_typicality(Sequences(steps, steps, (1, 10, 7, 6))).tolist() == [3, 2, 1, 0]
+    assert by_typicality(make_problem().train)[:3].tolist() == [0, 1, 2]
+
+
+def test_proteins_are_planned_without_pdnets_download() -> None:
+    found = next(r for r in protein.rows(Context("paper", Path("nowhere"))) if r.slug == "resnet-xd-proteins-psicov-depth-4")
+    assert isinstance(found, SearchRow)
+    assert found.sketch is not None
+    sketch = found.sketch()
+    assert sketch.prepared.problem.train.batch(torch.zeros(2).long(), torch.Generator()).x.shape == (2, 57, 128, 128)
+    assert sketch.examples == 3356
+
+
+def test_a_table_with_the_runs_of_another_is_planned_by_itself_and_counted_once_in_all(monkeypatch) -> None:
+    planned: list[str] = []
+
+    def instead(rows: Sequence[Row], known: Known) -> Iterator[Planned]:
+        planned.append(rows[0].label)
+        yield Planned(rows[0].label, 1, 1, 1, 1.0, 1.0)
+
+    monkeypatch.setattr("xdops.cli.plan.plan_rows", instead)
+    assert main(["plan", "music"]) == main(["plan", "sequences"]) == 0
+    assert planned == ["undilated TCN, data JSB Chorales (loss)"] * 2
+    planned.clear()
+    assert main(["plan"]) == 0
+    assert planned.count("undilated TCN, data JSB Chorales (loss)") == 1
 
 
 def test_a_table_is_planned_without_its_data(tmp_path: Path, monkeypatch, capsys) -> None:

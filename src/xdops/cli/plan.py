@@ -11,14 +11,14 @@ from xdops.cli.measured import check_json
 from xdops.cli.search import MaybePath, MaybeText
 from xdops.errors import XDError
 from xdops.report.plan import in_all, plan_table, write_plan
-from xdops.reproduce.plan import plan_rows
+from xdops.reproduce.plan import Known, plan_rows
 from xdops.reproduce.tables import Context, Scale, find_table
 from xdops.reproduce.tables.paper import tables_of_the_paper
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What tables of the paper would take: runs, epochs, steps, operations and time, from a few measured steps of every row.
+    """What tables of the paper would take: runs, epochs, steps, operations and time, from a few measured steps of every network.
 
     Time here is that of one run after the other on this machine, as busy as it is now; time per GPU is that of the operations at
     the rate given with --tflops, which a GPU reaches in practice only in part. Nothing is written but the file of --json.
@@ -44,9 +44,13 @@ class Plan:
             raise XDError(f"--tflops {self.tflops}", "a positive number", "--tflops 10")
         check_json(self.json, "xdops plan")
         console, found = terminal.console(), {}
-        for name in tables_of_the_paper() if self.table is None else [self.table]:
+        known: Known = {}
+        names = tables_of_the_paper() if self.table is None else [self.table]
+        for name in names:
             table = find_table(name)
-            planned = list(plan_rows(table.rows(Context(self.scale, self.data_dir)))) if not table.runs else []
+            if table.runs != name and table.runs in names:  # counted there
+                continue
+            planned = list(plan_rows(table.rows(Context(self.scale, self.data_dir)), known))
             if not planned:
                 continue
             found[name] = planned

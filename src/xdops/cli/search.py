@@ -28,6 +28,7 @@ from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.report.search_report import write_report
 from xdops.report.table import comparison_table, terminal_table, tuning_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
+from xdops.search.distributed import under_torchrun
 from xdops.search.overall import OneOfMany, Overall
 from xdops.search.settings import Accelerator, Precision
 from xdops.storage.files import DiskFull
@@ -221,6 +222,12 @@ class Search:
         console.print(f"Report: {place.below(REPORT)}", soft_wrap=True)
 
     def experiment(self, task: Task, recipe: TrainingRecipe, out: Path) -> Experiment:
+        if self.sync_batchnorm and self.processes == 1 and not under_torchrun():
+            raise XDError(
+                "--sync-batchnorm with one process, whose batches are whole anyway",
+                "several processes",
+                "--processes 2, or torchrun; or leave it out",
+            )
         search = SearchSettings(
             epochs=given(self.epochs, recipe.epochs),
             batch_size=given(self.batch_size, recipe.batch_size),

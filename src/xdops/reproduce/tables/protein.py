@@ -4,11 +4,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from xdops.data.proteins.domains import describe_channels
+from xdops.data.proteins.protein import PAIR_FEATURES, RESIDUE_CHANNELS, Protein
 from xdops.reproduce.protein.judging import SHARES, judge, precision_name, trained_network
 from xdops.reproduce.protein.networks import DILATED, METHODS, RESNET, XD, build_network
 from xdops.reproduce.protein.presets import PRESETS, Preset
-from xdops.reproduce.protein.problem import METRIC, Parts, domain_parts, make_problem, pdnet_parts
+from xdops.reproduce.protein.problem import METRIC, VALIDATION, Parts, domain_parts, make_problem, pdnet_parts
 from xdops.reproduce.table import (
     Context,
     Judged,
@@ -17,6 +20,7 @@ from xdops.reproduce.table import (
     Prepared,
     Row,
     SearchRow,
+    Sketch,
     Table,
     chosen_among,
     quoted,
@@ -31,6 +35,8 @@ PAPER = {
 }
 #: PDNET's own figure, of the dilated network with 258 layers; the 3.5 above is the XD paper's reproduction of it.
 PUBLISHED, PUBLISHED_BY = 4.1, "Adhikari 2020"
+#: Proteins of PDNET's list deepcov.
+DEEPCOV = 3456
 PSICOV, DOMAINS = "PSICOV", "40 domains"
 
 
@@ -48,6 +54,22 @@ def prepare(preset: Preset, method: str, depth: int, context: Context, seed: int
     problem = make_problem(parts_of(preset, context, seed), preset.crop)
     network = build_network(method, depth, preset.crop, seed)
     return Prepared(problem, network, preset.search(method, depth), {"method": method, "depth": depth, "crop": preset.crop})
+
+
+def sketch(preset: Preset, method: str, depth: int) -> Sketch:
+    """On noise of the crops' size, for as many proteins as PDNET trains on."""
+    crop = preset.crop
+    noise = Protein(
+        "noise",
+        "A" * crop,
+        torch.randn(RESIDUE_CHANNELS, crop),
+        torch.randn(len(PAIR_FEATURES), crop, crop),
+        1 + 20 * torch.rand(crop, crop),
+        torch.ones(crop, crop, dtype=torch.bool),
+    )
+    problem = make_problem(Parts((noise,), (noise,), (noise,)), crop)
+    network = build_network(method, depth, crop, seed=0)
+    return Sketch(Prepared(problem, network, preset.search(method, depth), {}), DEEPCOV - VALIDATION)
 
 
 def judge_run(preset: Preset, method: str, depth: int, context: Context, folder: Path, seed: int) -> Judged:
@@ -80,6 +102,7 @@ def row(preset: Preset, method: str, depth: int, proteins: str, context: Context
             report="last",
             chosen_by="loss",
             judge=partial(judge_run, own, method, depth, context),
+            sketch=None if own.folds else partial(sketch, own, method, depth),
         )
         for name, own in preset.candidates(method, depth).items()
     }
