@@ -11,7 +11,7 @@ from torch import nn
 from xdops.cli.main import main
 from xdops.report.plan import plan_section, write_plan
 from xdops.reproduce import plan
-from xdops.reproduce.plan import LONG, Cost, Known, Planned, by_typicality, measure, plan_row
+from xdops.reproduce.plan import LONG, BatchCost, Known, Planned, by_typicality, measure, plan_row
 from xdops.reproduce.table import Context, Prepared, Row, SearchRow, Sketch
 from xdops.reproduce.tables import protein
 from xdops.search import Sequences
@@ -49,7 +49,7 @@ def test_a_network_is_measured_once_for_all_rows_that_train_it(monkeypatch: pyte
 
     def spy(prepared: Prepared) -> plan.Costs:
         measured.append(prepared)
-        return plan.Costs(Cost(1.0, 0.0), Cost(2.0, 0.0))
+        return plan.Costs(BatchCost(1.0, 0.0), BatchCost(2.0, 0.0))
 
     monkeypatch.setattr(plan, "measure", spy)
     known: Known = {}
@@ -69,10 +69,10 @@ def test_a_step_that_takes_long_is_measured_once_and_stands_for_larger_ones(monk
 
 
 def test_what_examples_take_lies_between_nothing_and_all_of_it() -> None:
-    assert Cost.between((1, 3.0), (4, 6.0)) == Cost(2.0, 1.0)
-    assert Cost.between((1, 3.0), (4, 2.0)) == Cost(3.0, 0.0)  # whatever else the machine did
-    assert Cost.between((1, 3.0), (4, 60.0)) == Cost(0.0, 3.0)
-    assert Cost.between((1, 3.0), (1, 3.0)) == Cost(3.0, 0.0)
+    assert BatchCost.between((1, 3.0), (4, 6.0)) == BatchCost(2.0, 1.0)
+    assert BatchCost.between((1, 3.0), (4, 2.0)) == BatchCost(3.0, 0.0)  # whatever else the machine did
+    assert BatchCost.between((1, 3.0), (4, 60.0)) == BatchCost(0.0, 3.0)
+    assert BatchCost.between((1, 3.0), (1, 3.0)) == BatchCost(3.0, 0.0)
 
 
 def test_sequences_of_about_the_mean_length_are_measured_first() -> None:
