@@ -58,17 +58,13 @@ class Workspace:
         octave = size.bit_length()
         alike = self.buffers.setdefault((like.dtype, octave), [])
         free = [buffer for buffer in alike if buffer.free]
-        fitting = [buffer for buffer in free if buffer.tensor.numel() >= size]
-        if fitting:
-            buffer = max(fitting, key=_last_used)  # most likely still in the cache
-        elif len(alike) >= MOST and not free:
+        if free:
+            buffer = max(free, key=_last_used)  # most likely still in the cache
+        elif len(alike) >= MOST:
             return like.new_empty(shape)
         else:
-            if free:  # too small: a larger one takes its place
-                alike.remove(free[0])
             self._give_up_idle()
-            grain = 1 << max(0, octave - 4)
-            buffer = _Buffer(-(-size // grain) * grain, like.dtype)
+            buffer = _Buffer(1 << octave, like.dtype)  # pages that are never touched take no memory
             alike.append(buffer)
         buffer.used = self.requests
         return buffer.tensor[:size].view(shape)
