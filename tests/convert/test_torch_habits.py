@@ -27,6 +27,7 @@ from toy_networks import train_step
 
 from xdops import XDConfig, XDError, arch_parameters, convert_, merge_, parameter_groups, resize_, revert_, unmerge_
 from xdops.operations.catalogue.fourier import SpectralConv
+from xdops.spaces import darts_
 
 X = torch.randn(3, 2, 12, generator=torch.Generator().manual_seed(0))
 
@@ -418,6 +419,12 @@ def test_fx_sees_operations_as_nodes(kind, merged):
     torch.testing.assert_close(torch.fx.Interpreter(copy.deepcopy(traced)).run(X), expected)
 
 
+def test_fx_sees_the_edges_of_other_spaces_as_nodes():
+    model = backbone().eval()
+    darts_(model, X)
+    torch.testing.assert_close(torch.fx.symbolic_trace(model)(X), model(X))
+
+
 def test_fx_does_not_see_through_an_operation_alone():
     with pytest.raises(XDError, match=r"an operation \(XDOperation\) as the whole"):
         torch.fx.symbolic_trace(network()[0])
@@ -437,6 +444,7 @@ def test_static_quantization_of_the_other_layers(kind):
 
 @KINDS
 @pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")  # torch to itself
 def test_packages(kind, merged):
     model = network(kind)
     if merged:

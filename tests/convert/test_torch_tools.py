@@ -123,6 +123,7 @@ def test_compile_with_inductor():
 
 
 @needs_compiler
+@pytest.mark.filterwarnings("ignore")  # torch announces to itself what it will no longer do
 def test_aot_inductor(tmp_path: Path):
     model = network()[:1]
     merge_(model)

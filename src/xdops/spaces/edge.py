@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.fx import Proxy
 
+from xdops.operations.graph_nodes import as_node
 from xdops.spaces.grid import GridAxis, windows
 
 #: The set of section 3 of the paper, in 1, 2 or 3 dimensions.
@@ -71,6 +73,8 @@ class DartsEdge(nn.Module):
         return [p for p in self.parameters() if p is not self.logits]
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(input, Proxy):
+            return as_node(self, input)
         x = input
         _, identity, max_pool, avg_pool, conv3, conv5, dil3, dil5 = self.mixture
         pooled = identity * self.identity(x) + max_pool * self.max_pool(x) + avg_pool * self.avg_pool(x)
