@@ -107,7 +107,11 @@ def check_example(example_input: Any) -> None:
     for tensor in tensors_of(example_input):
         if tensor.numel() == 0:
             raise XDError(f"an example input of shape {tuple(tensor.shape)}", "at least one example", "x[:1]")
-        if tensor.is_floating_point() and not tensor.is_meta and not tensor.isfinite().all():
+        if tensor.is_meta:
+            raise XDError(
+                "an example input on the meta device, without values", "numbers: outputs are compared", "torch.randn(...)"
+            )
+        if tensor.is_floating_point() and not tensor.isfinite().all():
             raise XDError("an example input with NaN or infinite values", "finite numbers: outputs are compared", "other examples")
 
 

@@ -10,6 +10,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
 from xdops.matrices.learnable import read
@@ -140,10 +141,12 @@ class Architecture(nn.Module):
             for module, training in modes.items():
                 module.training = training
 
+    @checked
     def freeze(self, *names: str) -> Self:
         """Fix architecture parameters by name (all of them without names)."""
         return self._train(names, False)
 
+    @checked
     def unfreeze(self, *names: str) -> Self:
         """Let architecture parameters learn, by name (all of them without names)."""
         return self._train(names, True)
