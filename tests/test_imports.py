@@ -10,6 +10,7 @@ ROOT = Path(xdops.__file__).parent
 #: From the floor to the command line; folders on one line do not know each other.
 LAYERS = (
     ("errors",),
+    ("arguments",),
     ("storage", "measuring"),
     ("matrices",),
     ("engine",),

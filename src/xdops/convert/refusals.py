@@ -108,7 +108,11 @@ def check_example(example_input: Any) -> None:
         if tensor.numel() == 0:
             hint = "x[:1]" if tensor.shape[:1] == (0,) else "an example with channels and points"
             raise XDError(f"an example input of shape {tuple(tensor.shape)}", "at least one number, to compare outputs by", hint)
-        if tensor.is_floating_point() and not tensor.is_meta and not tensor.isfinite().all():
+        if tensor.is_meta:
+            raise XDError(
+                "an example input on the meta device, without values", "numbers: outputs are compared", "torch.randn(...)"
+            )
+        if tensor.is_floating_point() and not tensor.isfinite().all():
             raise XDError("an example input with NaN or infinite values", "finite numbers: outputs are compared", "other examples")
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from xdops.arguments import check
 from xdops.convert.config import XDConfig, check_config
 from xdops.convert.edges import Edge, Origin, edges, origin_of, set_origin
 from xdops.convert.kinds import KINDS, kind_of
@@ -57,6 +58,7 @@ def replace_(
     check_config(config)
     check_model(model, "convert_")
     check_example(example_input)
+    check("filter_fn", filter_fn, Callable | None, "xdops.convert_")
     config.check_patterns([name for name, _ in model.named_modules()])
     chosen_layers, left = choose(model, config, filter_fn, space)
     uses, output = record_uses(model, example_input, {c.name: c.module for c in chosen_layers})

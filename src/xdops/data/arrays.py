@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, is_hdf5
 from xdops.storage.npy import read_member, read_npy, zip_members
@@ -110,8 +111,10 @@ def check_regular(path: Path) -> None:
         raise XDError(f"{path}, which is a pipe, a socket or a device", f"a regular file: {FORMATS}", "save it to a file first")
 
 
+@checked
 def open_arrays(path: Path) -> ArrayFile:
     """The file or folder at `path`, by its ending."""
+    path = Path(path)
     try:
         found = path.exists()
     except OSError as error:  # a name that is too long, a loop of links

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xdops.arguments import checked
 from xdops.backbones.request import Request, TaskKind
 from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape, check_single, check_varied
@@ -29,8 +30,10 @@ LEAST_EXAMPLES = 10
 LEAST_CROP = 8
 
 
+@checked
 def load_task(path: Path, settings: DataSettings) -> Task:
     """The task that the file at `path` holds."""
+    path = Path(path)
     check_fractions(settings.split)
     check_seed(settings.split_seed)
     file = open_arrays(path)
@@ -67,6 +70,7 @@ def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:
     return {p: (file.read(nx), file.read(ny)) for p, (nx, ny) in parts.items()}
 
 
+@checked
 def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
     """Check, understand, split and scale."""
     first, (x, y) = next(iter(arrays.items()))

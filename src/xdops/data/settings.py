@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from xdops.arguments import check_fields
 from xdops.backbones.request import TaskKind
 
 
@@ -16,3 +17,6 @@ class DataSettings:
     split: tuple[float, float, float] = (0.7, 0.15, 0.15)
     split_seed: int = 0
     crop: int | None = None  # train on random windows of so many points per side
+
+    def __post_init__(self) -> None:
+        check_fields(self)

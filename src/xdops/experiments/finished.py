@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from xdops.arguments import check
 from xdops.backbones.build import is_foreign
 from xdops.data.task import Reading
 from xdops.errors import XDError
@@ -50,6 +51,8 @@ class Finished:
     @classmethod
     def open(cls, out: Path, allowed: str | None = None) -> "Finished":
         """allowed: the backbone, module:function, that the user has named and that may therefore be imported; ours always may."""
+        check("out", out, Path, "Finished.open")
+        out = Path(out)
         settings = read_settings(out)
         finished = make_sense(out / SETTINGS, settings, partial(cls._read, out))
         if is_foreign(finished.network.backbone) and finished.network.backbone != allowed:

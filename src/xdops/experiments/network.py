@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from xdops.arguments import check_fields
 from xdops.backbones import Request, build_backbone
 from xdops.backbones.coordinates import SeesCoordinates
 from xdops.convert import XDConfig
@@ -33,6 +34,7 @@ class NetworkSettings:
     domain: Domain = DEFAULT_DOMAIN
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if min(self.depth) < 1 or max(self.depth) > DEEPEST:
             raise XDError(f"--depth {' '.join(map(str, self.depth))}", f"three numbers from 1 to {DEEPEST}", "--depth 3 3 3")
         check_domain(self.domain)

@@ -16,6 +16,7 @@ from typing import Any
 
 from scipy.stats import qmc
 
+from xdops.arguments import check
 from xdops.errors import XDError
 from xdops.search import SearchSettings
 from xdops.storage.documents import read_object
@@ -53,6 +54,7 @@ class Ranges:
     bounds: Mapping[str, tuple[float, float]]
 
     def __post_init__(self) -> None:
+        check("bounds", self.bounds, Mapping[str, Any], "Ranges")
         unknown = sorted(set(self.bounds) - set(TUNABLE))
         if unknown or not self.bounds:
             raise XDError(
@@ -96,6 +98,8 @@ def read_ranges(path: Path | None) -> Ranges:
     """Of the user's file, or those that come with xdops."""
     if path is None:
         return Ranges({name: (low, high) for name, (low, high) in DEFAULT.items()})
+    check("path", path, Path, "read_ranges")
+    path = Path(path)
     parse = json.loads if path.suffix == ".json" else tomllib.loads
     found = read_object(path, parse, "a TOML or JSON file with a range for each name", "lr = [0.001, 0.1]")
     return Ranges({name: tuple(pair) if isinstance(pair, list) else pair for name, pair in found.items()})

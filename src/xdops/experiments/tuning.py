@@ -14,6 +14,7 @@ from functools import cmp_to_key
 from pathlib import Path
 from typing import Any
 
+from xdops.arguments import check_fields
 from xdops.errors import XDError
 from xdops.experiments.ranges import Ranges
 from xdops.search import EpochRecord, Metric
@@ -34,6 +35,7 @@ class Tuning:
     whole: bool = False  # all are trained to the end
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 2 <= self.trials <= MOST_TRIALS:
             raise XDError(f"--trials {self.trials}", f"0, or from 2 to {MOST_TRIALS:,}", "--trials 16")
 

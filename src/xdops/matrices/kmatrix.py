@@ -6,6 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from xdops.arguments import shown
 from xdops.errors import XDError
 from xdops.matrices.butterfly import Butterfly, apply_grouped
 from xdops.matrices.half import HalfButterfly
@@ -20,7 +21,10 @@ class KMatrix(StructuredMatrix):
     """
 
     def __init__(self, butterflies: Sequence[Butterfly]) -> None:
-        sizes = {b.n for b in butterflies}
+        try:
+            sizes = {b.n for b in butterflies}
+        except (TypeError, AttributeError) as error:
+            raise XDError(f"butterflies={shown(butterflies)}", "a sequence of Butterfly", "xdops.matrices.identity(n)") from error
         if len(sizes) != 1:
             raise XDError(f"butterflies of sizes {sorted(sizes)}", "at least one, all of one size", "xdops.matrices.identity(n)")
         shapes = [b.shape for b in butterflies]

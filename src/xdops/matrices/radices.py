@@ -29,8 +29,8 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 def default_radices(n: int, max_radix: int = MAX_RADIX) -> tuple[int, ...]:
     """The prime factorisation of n (all 2 for a power of two), refused where a prime exceeds `max_radix`."""
-    if n < 1:
-        raise XDError(f"size {n}", "a positive size", "pass the length of the signal")
+    if not 1 <= n < 2**31:
+        raise XDError(f"size {n}", "a positive size below 2^31", "pass the length of the signal")
     radices = prime_factors(n) or (1,)
     if radices[-1] > max_radix:
         raise XDError(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices.butterfly import Butterfly
 from xdops.matrices.kmatrix import KMatrix
@@ -18,6 +19,7 @@ from xdops.matrices.placing import Copies, copies
 from xdops.matrices.special import _real, permutation, resolve_radices
 
 
+@checked
 def sparse(matrix: Tensor, radices: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> KMatrix:
     """The n x n matrix (dense or torch.sparse, real or complex) with at most n nonzeros, exactly, at depth 4."""
     if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1]:

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices.butterfly import Butterfly
 from xdops.matrices.kmatrix import KMatrix
@@ -26,6 +27,7 @@ def resolve_radices(n: int, radices: Sequence[int] | None, max_radix: int = MAX_
     return default_radices(n, max_radix) if radices is None else check_radices(n, radices)
 
 
+@checked
 def dft(
     n: int,
     radices: Sequence[int] | None = None,
@@ -54,6 +56,7 @@ def dft(
     return permutation(position_of, radices, first="increasing", dtype=dtype) @ matrix
 
 
+@checked
 def inverse_dft(
     n: int,
     radices: Sequence[int] | None = None,
@@ -66,6 +69,7 @@ def inverse_dft(
     return dft(n, radices, order, forward[norm], dtype).adjoint()
 
 
+@checked
 def identity(
     n: int,
     depth: int = 1,
@@ -84,11 +88,13 @@ def identity(
     return KMatrix([Butterfly.from_factors(eyes, start == (d % 2 == 0), _real(dtype)) for d in range(depth)])
 
 
+@checked
 def zero(n: int, depth: int = 1, radices: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> KMatrix:
     """The zero matrix: the identity with the factor applied last set to zero, so that it has a gradient and can learn."""
     return identity(n, depth, radices, dtype=dtype).scale_rows(torch.zeros(n))
 
 
+@checked
 def diagonal(values: Tensor, radices: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> KMatrix:
     """diag(values), real or complex, at depth 1."""
     if values.dim() != 1 or len(values) == 0:
@@ -96,6 +102,7 @@ def diagonal(values: Tensor, radices: Sequence[int] | None = None, dtype: torch.
     return identity(len(values), 1, radices, dtype=torch.float64).scale_rows(values).to(_real(dtype))
 
 
+@checked
 def permutation(
     order: Sequence[int] | Tensor,
     radices: Sequence[int] | None = None,
@@ -103,6 +110,8 @@ def permutation(
     dtype: torch.dtype | None = None,
 ) -> KMatrix:
     """P with (P x)[t] = x[order[t]], at depth 2, by Benes/Clos routing."""
+    if isinstance(order, Tensor) and order.dim() != 1:
+        raise XDError(f"order of shape {tuple(order.shape)}", "one number for each place", "torch.randperm(n)")
     perm = [int(p) for p in order]
     if sorted(perm) != list(range(len(perm))) or not perm:
         raise XDError(
@@ -116,6 +125,7 @@ def permutation(
     return KMatrix([Butterfly.from_factors(one, start, _real(dtype)), Butterfly.from_factors(two, not start, _real(dtype))])
 
 
+@checked
 def random_unitary(
     n: int,
     depth: int = 1,
@@ -133,6 +143,7 @@ def random_unitary(
     return _random(n, depth, radices, block, dtype)
 
 
+@checked
 def random_gaussian(
     n: int,
     depth: int = 1,

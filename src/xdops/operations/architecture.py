@@ -12,6 +12,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, LearnableKMatrix
 from xdops.matrices.learnable import read
@@ -152,10 +153,12 @@ class BaseOperation(nn.Module):
             for module, training in modes.items():
                 module.training = training
 
+    @checked
     def freeze(self, *names: str) -> Self:
         """Fix architecture parameters by name (all of them without names)."""
         return self._train(names, False)
 
+    @checked
     def unfreeze(self, *names: str) -> Self:
         """Let architecture parameters learn, by name (all of them without names)."""
         return self._train(names, True)

@@ -130,10 +130,10 @@ def choose_size(at_least: int, given: int | SizeRule | None, what: str, half: bo
     """A given size, checked, or the one that the rule chooses: whose butterflies cost least, unless it says otherwise."""
     if given is None or isinstance(given, str):
         return size_by_rule(given or "cheapest", at_least, half)
-    if given < at_least or (half and given % 2):
+    if not at_least <= given < 2**31 or (half and given % 2):
         raise XDError(
             f"size {given}",
-            f"{'an even number, ' if half else ''}at least {at_least}, which {what} needs",
+            f"{'an even number, ' if half else ''}at least {at_least}, which {what} needs, and below 2^31",
             f"size={cheapest_size(at_least, even=half)}, or None to choose",
         )
     return given

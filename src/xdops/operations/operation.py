@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Proxy
 
+from xdops.arguments import checked
 from xdops.engine.description import Description
 from xdops.engine.evaluate import evaluate, plan_of
 from xdops.engine.evaluation import Evaluation, Operands
@@ -219,8 +220,10 @@ class XDOperation(BaseOperation):
         """What a plan for an input like x depends on."""
         return Evaluation(self.description(), self.operands(), x, x.dtype).workload(source)
 
+    @checked
     def plan_for(self, x: Tensor) -> Plan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
+        check_shape(tuple(x.shape), x.dtype, self.in_channels, self.axes)
         return plan_of(Evaluation(self.description(), self.operands(), x, x.dtype), source=self._is_source())
 
     def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
@@ -235,6 +238,7 @@ class XDOperation(BaseOperation):
         with self.settled(), torch.inference_mode(False):  # what is made now may meet autograd later
             return self._looking_like_this(merged(self, size))
 
+    @checked
     def evaluate(self, x: Tensor, plan: str) -> Tensor:
         """The definition in complex arithmetic, with its K-matrices multiplied as `plan` says, "dense" or "staged": the oracle."""
         if self.causal is not None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import checked
 from xdops.engine.plan import Plan
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity, permutation
@@ -40,6 +41,7 @@ _CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
+@checked
 def from_conv(
     conv: nn.Module,
     input_size: int | Sequence[int],

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xdops.arguments import check_fields, checked
 from xdops.errors import XDError
 from xdops.pde.fields import burgers_field
 from xdops.pde.limits import check_count, check_even, check_field, check_indices, check_positive, check_seed
@@ -38,12 +39,14 @@ class BurgersSettings:
     steps: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_count("samples", self.samples)
         check_even("size", self.size)
         check_seed(self.seed)
         _check_equation(self.viscosity, self.time, self.period, self.steps)
 
 
+@checked
 def make_burgers(settings: BurgersSettings, indices: range) -> tuple[np.ndarray, np.ndarray]:  # (B, size), (B, size)
     """Initial fields and solutions of the samples in `indices`, in single precision (they are computed in double).
 
@@ -72,6 +75,7 @@ def make_burgers(settings: BurgersSettings, indices: range) -> tuple[np.ndarray,
     return shown.float().numpy(), end.float().numpy()
 
 
+@checked
 def solve_burgers(u0: Tensor, viscosity: float, time: float, period: float, steps: int | None = None) -> Tensor:  # (B, n) -> (B, n)
     """The solution at `time` of every initial field, on its own grid. Each field takes as many steps as it needs, or `steps`."""
     return _solve(u0, viscosity, time, period, steps)[0]

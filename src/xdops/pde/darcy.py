@@ -16,6 +16,7 @@ import torch
 from scipy.fft import dstn
 from scipy.sparse.linalg import splu
 
+from xdops.arguments import check_fields, checked
 from xdops.errors import XDError
 from xdops.pde.fields import neumann_field
 from xdops.pde.limits import check_count, check_indices, check_positive, check_seed
@@ -37,6 +38,7 @@ class DarcySettings:
     solver_size: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_count("samples", self.samples)
         check_seed(self.seed)
         check_positive("permeability high", self.high)
@@ -57,6 +59,7 @@ class DarcySettings:
             )
 
 
+@checked
 def make_darcy(settings: DarcySettings, indices: range) -> tuple[np.ndarray, np.ndarray]:
     """Permeabilities and solutions, each (samples, size, size): a is `high` where N(0, (-Laplace + 9)^-2) >= 0, else `low`."""
     check_indices(indices, settings.samples)
@@ -68,11 +71,15 @@ def make_darcy(settings: DarcySettings, indices: range) -> tuple[np.ndarray, np.
     return a[:, ::every, ::every], u[:, ::every, ::every]
 
 
+@checked
 def solve_darcy(a: np.ndarray, f: np.ndarray | float = 1.0) -> np.ndarray:
     """u on the grid of a: (s, s) or (batch, s, s), samples side by side on as many cores as torch may use.
 
     f is a number, or values on the grid for all samples, (s, s), or for each, (batch, s, s).
     """
+    for name, values in (("a", a), ("f", np.asarray(f))):
+        if values.dtype.kind not in "fiub":
+            raise XDError(f"{name} of type {values.dtype}", "real numbers", "numpy.asarray(values, dtype=float)")
     a = np.asarray(a, dtype=np.float64)
     _check(a)
     forces = np.asarray(f, dtype=np.float64)
@@ -89,6 +96,7 @@ def solve_darcy(a: np.ndarray, f: np.ndarray | float = 1.0) -> np.ndarray:
         pool.shutdown(cancel_futures=True)  # after Ctrl-C only what is under way
 
 
+@checked
 def darcy_matrix(a: np.ndarray) -> scipy.sparse.csc_matrix:
     """The equations of the interior points, row by row: sparse, symmetric, positive definite."""
     down, right, diagonal = _faces(a)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.pde.limits import check_count, check_positive, check_seed
 
@@ -21,11 +22,13 @@ PERIODIC_MODES = {1: 4095, 2: 127}  # frequencies below Nyquist on 8192 points a
 NEUMANN_MODES = 420  # half waves per side on 421 x 421 points
 
 
+@checked
 def burgers_field(samples: int | range, size: int, seed: int) -> Tensor:  # (B, size)
     """u0(x) = sum_{k>=1} sqrt(2) 25 ((2 pi k)^2 + 25)^-1 (xi_k cos 2 pi k x + eta_k sin 2 pi k x) at x = 0, 1/size, ..."""
     return periodic_field(samples, size, seed, dims=1, sigma=25.0, tau=5.0, alpha=2.0)
 
 
+@checked
 def periodic_field(
     samples: int | range, size: int, seed: int, *, dims: int, sigma: float, tau: float, alpha: float, modes: int | None = None
 ) -> Tensor:  # (B, size) or (B, size, size)
@@ -48,6 +51,7 @@ def periodic_field(
     return torch.stack(fields)
 
 
+@checked
 def neumann_field(
     samples: int | range,
     size: int,
@@ -78,7 +82,7 @@ def _deviations(wavenumbers: Tensor, dims: int, sigma: float, tau: float, alpha:
     """Root of every mode's variance; the constant mode has none."""
     squares = wavenumbers.double().square()
     laplacian = squares if dims == 1 else squares[:, None] + squares
-    return torch.where(laplacian == 0, 0.0, sigma * (laplacian + tau**2) ** (-alpha / 2))
+    return torch.where(laplacian == 0, 0.0, float(sigma) * (laplacian + float(tau) ** 2) ** (-alpha / 2))
 
 
 def _normals(seed: int, index: int, shape: torch.Size) -> Tensor:

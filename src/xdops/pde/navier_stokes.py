@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xdops.arguments import check_fields, checked
 from xdops.errors import XDError
 from xdops.pde.fields import periodic_field
 from xdops.pde.limits import check_count, check_even, check_field, check_indices, check_positive, check_seed
@@ -40,6 +41,7 @@ class NavierStokesSettings:
     record_every: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_count("samples", self.samples)
         check_even("size", self.size)
         check_even("solver_size", self.solver_size)
@@ -53,6 +55,7 @@ class NavierStokesSettings:
         _check_equation(self.viscosity, self.time, self.step, self.record_every)
 
 
+@checked
 def make_navier_stokes(settings: NavierStokesSettings, indices: range) -> tuple[np.ndarray, np.ndarray]:  # (B, s, s), (B, s, s, T)
     """w0 ~ N(0, 7^3 (-Laplace + 49)^-2.5) and the vorticity it becomes: computed in double precision, given in single."""
     check_indices(indices, settings.samples)
@@ -70,6 +73,7 @@ def make_navier_stokes(settings: NavierStokesSettings, indices: range) -> tuple[
     return starts, frames
 
 
+@checked
 def solve_navier_stokes(
     w0: Tensor, viscosity: float, time: float, step: float, record_every: float, forcing: Tensor | None = None
 ) -> Tensor:  # (B, n, n) -> (B, n, n, T)
@@ -87,13 +91,16 @@ def solve_navier_stokes(
     return torch.stack(list(_march(w0, viscosity, time, step, record_every, forcing.to(w0.dtype))), dim=-1)
 
 
+@checked
 def published_forcing(size: int) -> Tensor:  # (size, size)
     """f = 0.1 (sin 2 pi (x + y) + cos 2 pi (x + y))"""
+    check_count("grid size", size)
     x = torch.arange(size, dtype=torch.float64) / size
     phase = 2 * math.pi * (x[:, None] + x)
     return 0.1 * (phase.sin() + phase.cos())
 
 
+@checked
 def stable_step(w: Tensor) -> float:  # (B, n, n)
     """The longest stable step for these flows as they are now. Forcing makes them faster: leave a margin."""
     check_field("vorticity", w, dims=2)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
+from xdops.arguments import checked
 from xdops.convert.edges import kept_edge
 from xdops.errors import XDError
 from xdops.operations import ShiftInvariantOperation, XDOperation
@@ -36,6 +37,7 @@ class Drawing:
         write_file(Path(path), self._repr_png_())
 
 
+@checked
 def show(op: nn.Module, input_size: int | Sequence[int] | None = None) -> Drawing:
     """Draw an XD-operation: per dimension the matrix Re(K diag(L w) M) of its mean filter w, outputs by inputs, and |K|, |L|, |M|.
 

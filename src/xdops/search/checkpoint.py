@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.search.folder import CHECKPOINTS, RESULT, read_result, run_digest
 from xdops.search.packing import load_network
@@ -39,8 +40,10 @@ class Checkpoint:
     run: str  # the digest of the run that it belongs to
 
 
+@checked
 def save_checkpoint(folder: Path, name: str, tensors: dict[str, Tensor], facts: dict[str, Any], run: str = "") -> Path:
     """Write checkpoint `name` of `run`, the digest of its identity, into `folder`; returns the path of its safetensors."""
+    folder = Path(folder)
     make_folder(folder)
     # safetensors holds no complex128 and no memory that is shared or strided: complex tensors go as pairs, all as copies.
     complex_names = sorted(k for k, t in tensors.items() if t.is_complex())
@@ -52,8 +55,12 @@ def save_checkpoint(folder: Path, name: str, tensors: dict[str, Tensor], facts: 
     return folder / f"{name}.safetensors"
 
 
+@checked
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read and verify a checkpoint, given its .json or its .safetensors."""
+    path = Path(path)
+    if not path.name:
+        raise _broken(path, "it is no file")
     description_path, tensors_path = path.with_suffix(".json"), path.with_suffix(".safetensors")
     try:
         document = read_json(description_path)
@@ -132,6 +139,7 @@ def best_name(epoch: int) -> str:
     return f"best-{epoch:06d}"
 
 
+@checked
 def load_weights(path: Path, network: nn.Module, which: Literal["best", "last"] = "best") -> dict[str, Any]:
     """Load a run's weights into `network`: its best on validation, or its last. Returns the checkpoint's facts.
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from xdops.arguments import check_fields
 from xdops.errors import XDError
 from xdops.search.examples import Batch, Examples
 
@@ -26,6 +27,7 @@ class Crops:
     margin: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         dims = self.examples.batch(torch.zeros(1, dtype=torch.long)).x.dim() - 2
         if len(self.size) != dims or min(self.size) < 1 or self.margin < 0:
             raise XDError(

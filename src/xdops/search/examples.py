@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor
 
+from xdops.arguments import check_fields
 from xdops.errors import XDError
 
 
@@ -67,6 +68,7 @@ class Split:
     y: Tensor
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.x.dim() == 0 or self.y.dim() == 0 or len(self.x) != len(self.y):
             raise XDError(
                 f"x of shape {tuple(self.x.shape)} and y of shape {tuple(self.y.shape)}",
@@ -104,6 +106,7 @@ class Sequences:
     counted: Tensor | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_lengths(self.lengths, len(self.x), "x")
         if len(self.y) != len(self.x) or (self.counted is not None and self.counted.shape != self.x.shape[:1]):
             raise XDError(f"{len(self.x)} steps of x and {len(self.y)} of y", "a target for every step", "y[:len(x)]")

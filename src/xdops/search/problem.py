@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from torch import Generator, Tensor, nn
 
-from xdops.errors import XDError
+from xdops.arguments import check_fields
 from xdops.search.examples import Batch, Examples
 
 
@@ -82,8 +82,7 @@ class Problem:
     predictor: Predictor | None = None
 
     def __post_init__(self) -> None:
-        if self.reduction not in ("mean", "sum"):
-            raise XDError(f"reduction={self.reduction!r}", "'mean' or 'sum'", "reduction='mean'")
+        check_fields(self)
 
     def signature(self) -> dict[str, Any]:
         """What tells this problem's data, its penalty and its predictor from another's."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from lightning_fabric import Fabric
 from torch import nn
 
+from xdops.arguments import checked
 from xdops.convert import novelty
 from xdops.engine.machine import rates_restored
 from xdops.errors import XDError
@@ -46,6 +47,7 @@ T = TypeVar("T")
 Work = Callable[["_Run", StopRequest], T]
 
 
+@checked
 def search(
     network: nn.Module,
     problem: Problem,
@@ -73,6 +75,7 @@ def search(
     return result
 
 
+@checked
 def train_until(
     epochs: int,
     network: nn.Module,

@@ -4,8 +4,9 @@ import dataclasses
 import math
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from xdops.arguments import check_fields
 from xdops.errors import XDError
 
 OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop"]
@@ -32,7 +33,7 @@ class OptimizerSettings:
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
-        _one_of("optimizer", self.name, OptimizerName)
+        check_fields(self)
         _at_least("lr", self.lr, 0)
         if self.lr < LEAST_STEP:
             expected = f"a step size of at least {LEAST_STEP:g}"
@@ -42,6 +43,9 @@ class OptimizerSettings:
         _at_least("momentum", self.momentum, 0)
         _at_least("weight_decay", self.weight_decay, 0)
         _at_least("eps", self.eps, 0)
+        for name, decays in (("betas", self.betas), ("alpha", (self.alpha,))):
+            if not all(0 <= value < 1 for value in decays):
+                raise XDError(f"{name}={getattr(self, name)}", "from 0 to below 1", f"{name}={getattr(OptimizerSettings, name)}")
         if self.momentum and self.name in ("adam", "adamw"):
             raise XDError(f"momentum={self.momentum} with {self.name}", "betas for Adam", f"betas=({self.momentum}, 0.999)")
         if self.nesterov and (self.name != "sgd" or not self.momentum):
@@ -65,17 +69,17 @@ class ScheduleSettings:
     after: int = 0
 
     def __post_init__(self) -> None:
-        _one_of("schedule", self.name, ScheduleName)
-        factors = self.factor if isinstance(self.factor, tuple) else (self.factor,)
+        check_fields(self)
+        factors = self.factor if isinstance(self.factor, tuple | list) else (self.factor,)
         for value in factors:
             _at_least("factor", value, 0)
-        if isinstance(self.factor, tuple) and self.name == "step" and len(self.factor) != len(self.milestones):
+        if isinstance(self.factor, tuple | list) and self.name == "step" and len(self.factor) != len(self.milestones):
             raise XDError(
                 f"{len(self.factor)} factors for {len(self.milestones)} milestones",
                 "one per milestone, or one number",
                 "factor=0.1",
             )
-        if isinstance(self.factor, tuple) and self.name == "plateau":
+        if isinstance(self.factor, tuple | list) and self.name == "plateau":
             raise XDError(f"factor={self.factor} for a plateau schedule", "one number", "factor=0.1")
         for value in self.milestones:
             _at_least("milestones", value, 0)
@@ -114,6 +118,7 @@ class SearchSettings:
     sync_batchnorm: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("epochs", "batch_size", "accumulate", "processes"):
             _at_least(name, getattr(self, name), 1)
         for name in ("warmup", "cooldown"):
@@ -128,8 +133,6 @@ class SearchSettings:
             _at_least("eval_batch_size", self.eval_batch_size, 1)
         if self.clip is not None and not LEAST_STEP <= self.clip < math.inf:
             raise XDError(f"clip={self.clip}", f"a norm of at least {LEAST_STEP:g}, or None", "clip=1.0")
-        _one_of("precision", self.precision, Precision)
-        _one_of("accelerator", self.accelerator, Accelerator)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data. What came later is left out while it is at its default: older runs stay the same runs."""
@@ -190,8 +193,3 @@ def _at_most(name: str, value: float, most: float) -> None:
 
 #: Of counts and seeds: what fits into 32 bits, wherever it is handed on to.
 _LARGEST = 2**31 - 1
-
-
-def _one_of(what: str, value: str, names: Any) -> None:
-    if value not in get_args(names):
-        raise XDError(f"{what} {value!r}", f"one of {', '.join(get_args(names))}", f"{get_args(names)[0]!r}")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import check_fields
 from xdops.errors import XDError
 from xdops.search.crops import cut
 
@@ -27,6 +28,7 @@ class Tiles:
     margin: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.size or min(self.size) < 1 or self.margin < 0 or not 0 <= self.overlap < min(self.size):
             raise XDError(
                 f"tiles of {' x '.join(map(str, self.size))} with overlap {self.overlap} and margin {self.margin}",

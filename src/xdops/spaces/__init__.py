@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from xdops.arguments import check, check_fields
 from xdops.convert import ConversionReport, XDConfig, convert_
 from xdops.convert.replace import FilterFn
 from xdops.convert.uses import ExampleInput
@@ -24,6 +25,9 @@ class SpaceSettings:
     config: XDConfig = field(default_factory=XDConfig)  # which layers are searched, in every space; the rest of it is for xd
     darts_perturb: float = 0.1  # weight that starts elsewhere than on the backbone's operation; 0.875 is uniform
     filter_fn: FilterFn | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 Conversion = Callable[[nn.Module, ExampleInput, SpaceSettings], ConversionReport]
@@ -54,6 +58,8 @@ def apply(
     settings: SpaceSettings = SpaceSettings(),  # noqa: B008  frozen
 ) -> ConversionReport:
     """Turn the backbone into the named search space, in place."""
+    check("name", name, str, "apply")
+    check("settings", settings, SpaceSettings, "apply")
     if name not in SPACES:
         raise XDError(f"the search space {name!r}", f"one of {', '.join(SPACES)}", "'xd'")
     return SPACES[name](model, example_input, settings)

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import check
 from xdops.convert import weights
 from xdops.convert.config import XDConfig
-from xdops.convert.edges import GivenBack, Origin, relative_distance
+from xdops.convert.edges import GivenBack, Origin, check_module, relative_distance
 from xdops.convert.kinds import KINDS
 from xdops.convert.kinds.kind import Layer, LeaveAlone, Recipe, Window
 from xdops.convert.replace import Built, FilterFn, Space, count_weights, replace_
@@ -37,6 +38,7 @@ def darts_(
     The config chooses layers as it does for `convert_`, and says `causal` and `seed`. The backbone's own operation, or the closest
     of the set, starts with weight 1 - perturb, each of the others with perturb/7: 0.875 is uniform; at 0 nothing else is there.
     """
+    check("perturb", perturb, float, "darts_")
     if not 0 <= perturb <= 1:
         raise XDError(f"perturb={perturb}", "a number from 0 (the backbone) to 0.875 (uniform) or 1", "perturb=0.1")
     space = Space(partial(settings, perturb=perturb), partial(build, perturb=perturb))
@@ -49,6 +51,7 @@ def discretize_(model: nn.Module) -> dict[str, str]:
 
     This rounds the relaxed space to a network of the discrete one. The weights stay as they are: train them again, or not.
     """
+    check_module(model)
     chosen = {}
     for name, edge in model.named_modules():
         if isinstance(edge, DartsEdge):

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import check
 from xdops.convert.merge import merge_
 from xdops.convert.refusals import check_example, check_values, tensors_of, unwrapped
 from xdops.convert.replace import swap
@@ -59,6 +60,9 @@ def export(
     """
     from xdops import __version__
 
+    check("path", path, str | os.PathLike, "xdops.export")
+    check("dynamic", dynamic, Sequence[int], "xdops.export")
+    check("notes", notes, Mapping[str, str] | None, "xdops.export")
     path, model = Path(path), unwrapped(model)
     check_path(path)
     check_values(model, "export")

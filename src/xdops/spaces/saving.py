@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import check
 from xdops.convert.edges import kept_edge
 from xdops.convert.refusals import check_values, unwrapped
 from xdops.errors import XDError
@@ -47,6 +48,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
 
     import xdops
 
+    check("path", path, str | os.PathLike, "xdops.save")
     path, model = Path(path), unwrapped(model)
     if not path.parent.is_dir():
         raise XDError(f"{path}, in a folder that does not exist", "a file in an existing folder", f"mkdir -p {path.parent}")
@@ -97,6 +99,7 @@ def load(path: str | os.PathLike[str], build: Callable[[], nn.Module] | nn.Modul
     Needs no example. Refuses a file that is not xdops's, was changed since, or is of a later format, and a backbone other than the
     one that was saved, naming what differs.
     """
+    check("path", path, str | os.PathLike, "xdops.load")
     path = Path(path)
     header, tensors = read(path)
     if not isinstance(build, nn.Module) and not callable(build):
@@ -120,7 +123,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Header and tensors of a file that is ours and not from the future."""
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise XDError(f"{path}, which is no file", "one that xdops.save has written", "its name as given to save")
     try:
         with safe_open(path, framework="pt") as file:

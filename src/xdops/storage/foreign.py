@@ -84,11 +84,11 @@ def _fill(stream: BinaryIO, view: memoryview, crashed: Any) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):
-            stream.close()  # type: ignore[union-attr]
+    """When nobody needs it any more, where a Ctrl-C could not stop anything: Python would only print its traceback."""
     process.kill()
-    process.wait()
+    for finish in (process.stdin.close, process.stdout.close, process.wait):  # type: ignore[union-attr]
+        with contextlib.suppress(OSError, KeyboardInterrupt):
+            finish()
 
 
 def is_hdf5(path: Path) -> bool:

@@ -12,6 +12,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, dft, digit_reversal
 from xdops.matrices.pairs import to_complex
@@ -42,6 +43,7 @@ class SpectralConv(nn.Module):
     combination of signs with weights of its own. Weights are real pairs, (corners, c_in, c_out, *modes, 2).
     """
 
+    @checked
     def __init__(
         self,
         c_in: int,
@@ -52,6 +54,12 @@ class SpectralConv(nn.Module):
     ) -> None:
         super().__init__()
         self.modes = tuple(modes)
+        if not 1 <= len(self.modes) <= 3 or not all(1 <= n < 2**31 for n in (c_in, c_out, *self.modes)):
+            raise XDError(
+                f"{c_in} -> {c_out} channels with modes {self.modes}",
+                "positive numbers, modes in 1 to 3 dimensions",
+                "modes=(8, 8)",
+            )
         self.in_channels, self.out_channels = c_in, c_out
         shape = (2 ** (len(self.modes) - 1), c_in, c_out, *self.modes, 2)
         self.weight = nn.Parameter(torch.rand(shape, device=device, dtype=dtype) / (c_in * c_out))

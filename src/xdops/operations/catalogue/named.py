@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, identity, smooth_size
 from xdops.matrices.pairs import to_pairs
@@ -17,6 +18,7 @@ from xdops.operations.catalogue.graphs import checked_graph, propagation
 from xdops.operations.catalogue.parts import (
     Sizes,
     cheapest_axes,
+    check_channels,
     check_modes,
     fourier_pair,
     frequency_rows,
@@ -56,6 +58,7 @@ __all__ = [
 _CONV: dict[int, Callable[..., nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
+@checked
 def convolution(
     in_channels: int,
     out_channels: int,
@@ -76,7 +79,8 @@ def convolution(
     `XDOperation.from_conv` keeps the smaller weights of a grouped torch layer instead.
     """
     dims = spatial_dims(input_size)
-    if in_channels % groups or out_channels % groups:
+    check_channels(in_channels, out_channels)
+    if groups < 1 or in_channels % groups or out_channels % groups:
         raise XDError(f"{in_channels} to {out_channels} channels in {groups} groups", "channels divisible by groups", "groups=1")
     pad = padding if isinstance(padding, str) else none_negative(padding, dims, "padding")
     conv = _CONV[dims](
@@ -98,6 +102,7 @@ def convolution(
     return op
 
 
+@checked
 def skip(
     channels: int, input_size: Sizes, kernel_size: Sizes = 1, dtype: torch.dtype | None = None, domain: Domain = "full"
 ) -> XDOperation:
@@ -106,6 +111,7 @@ def skip(
     return parameter_free(axes, torch.ones(domain_points(axes, domain)), channels, kernel_size, dtype, domain=domain)
 
 
+@checked
 def zero(
     channels: int, input_size: Sizes, kernel_size: Sizes = 1, dtype: torch.dtype | None = None, domain: Domain = "full"
 ) -> XDOperation:
@@ -114,6 +120,7 @@ def zero(
     return parameter_free(axes, torch.zeros(domain_points(axes, domain)), channels, kernel_size, dtype, domain=domain)
 
 
+@checked
 def average_pool(
     channels: int,
     pool_size: Sizes,
@@ -147,6 +154,7 @@ def average_pool(
     return parameter_free(axes, outer(filters), channels, kernel_size, dtype, scales, domain)
 
 
+@checked
 def compose_input(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -> XDOperation:
     """Claim 4: Op after Lin_A, at depth (d1, d2, d3 + d'): M becomes M A. A is real, of the operation's own sizes."""
     if any(axis.step > 1 or axis.pad != (0, 0) for axis in op.axes):
@@ -158,6 +166,7 @@ def compose_input(op: XDOperation, A: KMatrix | Sequence[KMatrix] | Kronecker) -
     return with_matrices(op, "M", [m @ a for m, a in zip(op.matrix("M").matrices, one_per_dimension(op, A), strict=True)])
 
 
+@checked
 def compose_output(A: KMatrix | Sequence[KMatrix] | Kronecker, op: XDOperation) -> XDOperation:
     """Claim 4: Lin_A after Op, at depth (d1 + d', d2, d3): K becomes A K. A is real, of the operation's own sizes."""
     if any(axis.stride > 1 for axis in op.axes):
@@ -169,6 +178,7 @@ def compose_output(A: KMatrix | Sequence[KMatrix] | Kronecker, op: XDOperation) 
     return with_matrices(op, "K", [a @ k for k, a in zip(op.matrix("K").matrices, one_per_dimension(op, A), strict=True)])
 
 
+@checked
 def graph_convolution(in_channels: int, out_channels: int, adjacency: Tensor, dtype: torch.dtype | None = None) -> XDOperation:
     """Claim 5: D^-1/2 A D^-1/2 x w over a fixed graph with self-loops added to A, at depth (1,1,5)."""
     A = checked_graph(adjacency)
@@ -177,6 +187,7 @@ def graph_convolution(in_channels: int, out_channels: int, adjacency: Tensor, dt
     return propagation(in_channels, out_channels, scale[:, None] * A * scale, dtype)
 
 
+@checked
 def diffusion_graph_convolution(
     in_channels: int, out_channels: int, adjacency: Tensor, dtype: torch.dtype | None = None
 ) -> XDOperation:
@@ -186,6 +197,7 @@ def diffusion_graph_convolution(
     return propagation(in_channels, out_channels, torch.where(degree > 0, A / degree.clamp(min=1e-300), 0.0), dtype)
 
 
+@checked
 def fno(in_channels: int, out_channels: int, modes: Sizes, input_size: Sizes, dtype: torch.dtype | None = None) -> XDOperation:
     """Claim 6: the Fourier neural operator with k/2 modes from k real weights, at depth (1,4,1).
 
@@ -206,6 +218,7 @@ def fno(in_channels: int, out_channels: int, modes: Sizes, input_size: Sizes, dt
     return XDOperation(axes, weight, K, in_dtype(L, weight.dtype), M, *plain_b_and_C(axes, out_channels, in_channels, weight.dtype))
 
 
+@checked
 def fno_complex(
     in_channels: int, out_channels: int, modes: Sizes, input_size: Sizes, dtype: torch.dtype | None = None
 ) -> XDOperation:
@@ -224,6 +237,7 @@ def fno_complex(
     return XDOperation(axes, weight, K, L, M, *plain, complex_weight=True, weight_columns=columns)
 
 
+@checked
 def transposed_convolution(
     in_channels: int,
     out_channels: int,
@@ -253,6 +267,7 @@ def transposed_convolution(
     return XDOperation(axes, weight, K, L, in_dtype(M, weight.dtype), *plain, transposed_weight=True)
 
 
+@checked
 def depthwise_separable(
     in_channels: int,
     out_channels: int,

@@ -76,9 +76,15 @@ def check_modes(weights: int, n: int) -> None:
         raise XDError(f"{weights} weights for modes", f"at most {n}, the operation's size", "fewer modes")
 
 
+def check_channels(in_channels: int, out_channels: int) -> None:
+    if not all(1 <= channels < 2**31 for channels in (in_channels, out_channels)):
+        raise XDError(
+            f"{in_channels} to {out_channels} channels", "at least one of each, below 2^31", "in_channels=1, out_channels=1"
+        )
+
+
 def initial_weight(in_channels: int, out_channels: int, kernel: Sequence[int], dtype: torch.dtype | None) -> Tensor:
-    if in_channels < 1 or out_channels < 1:
-        raise XDError(f"{in_channels} to {out_channels} channels", "at least one of each", "in_channels=1, out_channels=1")
+    check_channels(in_channels, out_channels)
     weight = torch.empty(out_channels, in_channels, *kernel, dtype=dtype)
     nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # as nn.Conv*d does
     return weight

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices.pairs import to_pairs
 from xdops.measuring.tables import html_table
@@ -39,6 +40,7 @@ def shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
+@checked
 def distance(op: XDOperation, reference: XDOperation, input_size: Sequence[int] | None = None) -> Distance:
     """From `op` to `reference`, with the filters of `op` in both (zero-padded or cut to the taps that the reference has).
 
@@ -131,6 +133,10 @@ def _accepts(axis: Axis, m: int) -> bool:
 
 def _inputs(op: XDOperation, reference: XDOperation, size: Sequence[int]) -> tuple[Tensor, bool]:
     """All unit inputs where that is few, else seeded random ones: E|A x|^2 = |A|_F^2 for standard normal x."""
+    if len(size) != len(op.axes):
+        raise XDError(
+            f"input_size={tuple(size)} for an operation in {len(op.axes)} dimensions", "a length for each", "input_size=None"
+        )
     entries, outputs = op.in_channels, op.out_channels
     for dim, (m, a, b) in enumerate(zip(size, op.axes, reference.axes, strict=True)):
         a.check(m, dim)

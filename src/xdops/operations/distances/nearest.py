@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity
 from xdops.matrices.pairs import to_pairs
@@ -45,6 +46,7 @@ class Neighbours(list[Neighbour]):
         return html_table(_HEAD, self._rows(), "nearest named operations, and how far they are")
 
 
+@checked
 def nearest_named(op: XDOperation, count: int | None = None) -> Neighbours:
     """The named operations nearest to `op`, by operator distance relative to `op` itself; all of them without `count`."""
     if not isinstance(op, XDOperation):
