@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from xdops.backbones.request import Request
-from xdops.backbones.tcn import TCN, InWindows, TemporalBlock, WordTCN, receptive_field
+from xdops.backbones.tcn import TCN, InWindows, ShortDropout, TemporalBlock, WordTCN, receptive_field
+from xdops.convert import XDConfig, arch_parameters, convert_
 
 MUSIC = Request("dense", 5, 5, (30,))
 
@@ -68,6 +69,38 @@ def test_the_words_decoder_is_the_embedding():
     assert network.decoder.weight is network.embedding.weight
     assert sum(p is network.embedding.weight for p in network.parameters()) == 1
     assert network(torch.randint(50, (2, 9))).shape == (2, 50, 4)
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_network_whose_last_level_says_its_last_step_alone_says_the_same_there(searched):
+    network, x = make().eval(), torch.randn(2, 5, 12, dtype=torch.float64)
+    if searched:
+        convert_(network, x, XDConfig(depth=(1, 3, 1), pointwise=False))
+        with torch.no_grad():
+            for parameter in arch_parameters(network):
+                parameter += 0.1 * torch.randn_like(parameter)
+    expected = network(x)[..., -1:]
+    network.levels[-1].last_only = True
+    torch.testing.assert_close(network(x), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [0.2, 0.5])
+def test_short_dropout_drops_as_often_as_it_is_told_and_keeps_the_mean(p):
+    torch.manual_seed(0)
+    layer, x = ShortDropout(p), torch.ones(101, 3, 333, requires_grad=True)
+    y = layer(x)
+    dropped = (y == 0).float()
+    assert abs(float(dropped.mean()) - p) < 6 * (p * (1 - p) / x.numel()) ** 0.5
+    assert abs(float((dropped[..., 1:] * dropped[..., :-1]).mean()) - p * p) < 0.01  # neighbours share a draw, not their fate
+    torch.testing.assert_close(y[y > 0].unique(), torch.tensor([1 / (1 - p)]), rtol=1e-4, atol=0)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], y)
+    assert not torch.equal(layer(x), y)
+    assert torch.equal(layer.eval()(x), x)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_short_dropout_of_nothing_and_of_everything(p):
+    assert torch.equal(ShortDropout(p)(torch.ones(5)), torch.full((5,), 1 - p))
 
 
 def test_windows_longer_than_the_receptive_field_change_a_causal_network_only_near_the_beginning():

@@ -168,3 +168,27 @@ def test_it_says_what_it_is():
     text = repr(XDOperation.from_conv(nn.Conv2d(3, 8, 3), (8, 6)))
     assert "3 -> 8" in text
     assert "depth=(1, 1, 1)" in text
+
+
+@pytest.mark.parametrize("conv", [nn.Conv1d(3, 4, 3, padding=2), nn.Conv1d(3, 4, 3, padding=4, dilation=2), nn.Conv1d(3, 4, 1)])
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_the_last_output_alone_is_what_it_is_among_all(conv, steps):
+    op = XDOperation.from_conv(conv.double(), 9, depth=(1, 3, 1))
+    x = torch.randn(5, 3, steps, dtype=torch.float64, requires_grad=True)
+    for _ in range(2):  # as the convolution, and moved away from it
+        alone, among = op.last(x), op(x)[..., steps - 1 : steps]
+        torch.testing.assert_close(alone, among, rtol=1e-10, atol=1e-10)
+        leaves = [x, *op.parameters()]
+        upstream = torch.randn_like(alone)
+        for given, expected in zip(*(torch.autograd.grad(y, leaves, upstream) for y in (alone, among)), strict=True):
+            torch.testing.assert_close(given, expected, rtol=1e-10, atol=1e-10)
+        with torch.no_grad():
+            for parameter in op.arch_parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+
+
+def test_the_last_output_of_a_layer_with_a_stride_or_fewer_outputs_is_cut_out():
+    for conv in (nn.Conv1d(2, 2, 3, padding=5, stride=2), nn.Conv1d(2, 2, 3, padding=1, dilation=2)):
+        op = XDOperation.from_conv(conv, 8)
+        x = torch.randn(2, 2, 8)
+        torch.testing.assert_close(op.last(x), conv(x)[..., 7:8])

@@ -1,6 +1,7 @@
 """The XD-operation as a layer: its architecture a = (K, L, M, b, C), its weights w, and where inputs and outputs sit."""
 
 import copy
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -165,11 +166,11 @@ class XDOperation(BaseOperation):
         device = self._learnable("L")[0].tensors()[0].device
         return [torch.tensor(columns, device=device) for columns in self.columns]
 
-    def description(self) -> Description:
-        """What the engine has to know beside the tensors."""
+    def description(self, axes: tuple[Axis, ...] | None = None) -> Description:
+        """What the engine has to know beside the tensors; with other axes, if fewer outputs are wanted."""
         K, L, M = [tuple([m.layout for m in self._learnable(name)]) for name in "KLM"]
         return Description(
-            lines=self.axes,
+            lines=self.axes if axes is None else axes,
             K=K,
             L=L,
             M=M,
@@ -189,12 +190,23 @@ class XDOperation(BaseOperation):
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
             return as_node(self, input)
+        return self._outputs(input, self.axes)
+
+    def last(self, input: Tensor) -> Tensor:
+        """forward(input)[..., m - 1 : m] for inputs of m steps in one dimension, without the outputs before it."""
+        (axis,), m = self.axes, input.shape[-1]
+        if (axis.step, axis.stride) != (1, 1) or axis.out(m) < m or self._is_source():
+            return self.forward(input)[..., m - 1 : m]
+        ends = dataclasses.replace(axis, stride=max(1, m - 1), growth=0)  # rows start at 0: the first output, and this one
+        return self._outputs(input, (ends,))[..., -1:]
+
+    def _outputs(self, input: Tensor, axes: tuple[Axis, ...]) -> Tensor:
         check_dense(input)
         traced = is_traced(input)
         if traced:
-            check_input(input, self.in_channels, self.axes)
+            check_input(input, self.in_channels, axes)
         else:
-            check_shape(tuple(input.shape), input.dtype, self.in_channels, self.axes)
+            check_shape(tuple(input.shape), input.dtype, self.in_channels, axes)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
         check_device(input, weight)
         check_dtype(input, weight.dtype)
@@ -203,7 +215,7 @@ class XDOperation(BaseOperation):
         device = input.device.type
         autocast = device != "meta" and torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if autocast else input.dtype
-        y = (evaluate_traced if traced else evaluate)(self.description(), self.operands(weight), input, dtype)
+        y = (evaluate_traced if traced else evaluate)(self.description(axes), self.operands(weight), input, dtype)
         if bias is None:
             return y
         bias = bias.to(dtype).reshape(-1, *(1 for _ in self.axes))

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from xdops.backbones.request import Request
-from xdops.backbones.tcn import TCN, InWindows, WordTCN
+from xdops.backbones.tcn import TCN, InWindows, ShortDropout, TemporalBlock, WordTCN
 from xdops.convert import convert_
 from xdops.data.music import NOTES
 from xdops.data.text import WORDS
@@ -17,15 +17,14 @@ def build_network(preset: Preset, method: str, problem: Problem, seed: int) -> n
     dilated, way = METHODS[method][0], preset.way_of(method)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = backbone(preset, dilated)
-        if way == "windows":
-            network = in_windows(network, preset.window)
+        levels = backbone(preset, dilated)
+        network = in_windows(levels, preset.window) if way == "windows" else levels
         if way is not None:
             convert_(network, longest_example(problem), preset.config(way))
     return network
 
 
-def backbone(preset: Preset, dilated: bool) -> nn.Module:
+def backbone(preset: Preset, dilated: bool) -> TCN | WordTCN:
     shape = preset.levels, preset.kernel, preset.width, preset.dropout, dilated
     if preset.data == TREEBANK:
         return WordTCN(
@@ -36,8 +35,12 @@ def backbone(preset: Preset, dilated: bool) -> nn.Module:
     return TCN(Request("dense", NOTES, NOTES, (1,)), *shape)
 
 
-def in_windows(network: nn.Module, size: int) -> nn.Module:
-    """The levels of a word model in windows, or the whole of a network for notes."""
+def in_windows(network: TCN | WordTCN, size: int) -> nn.Module:
+    """The levels of a word model in windows, or the whole of a network for notes; with what is cheap where steps are many."""
+    blocks = [module for module in network.levels.modules() if isinstance(module, TemporalBlock)]
+    for block in blocks:
+        block.dropout1, block.dropout2 = ShortDropout(block.dropout1.p), ShortDropout(block.dropout2.p)
+    blocks[-1].last_only = True
     if isinstance(network, WordTCN):
         network.levels = InWindows(network.levels, size)
         return network
