@@ -101,7 +101,9 @@ def test_other_channels_are_refused_at_any_size(tmp_path: Path, capsys: pytest.C
     assert main(["search", data, "--out", out, *FLAGS, "--backbone", "small", "--epochs", "1", "--spaces", "backbone"]) == 0
     new = save(tmp_path / "new.npz", {"x": np.zeros((4, 3, 50))})
     assert main(["predict", out, new, "-o", str(tmp_path / "found.npz")]) == 2
-    assert "(3, 50)" in "".join(capsys.readouterr().err.split("\n"))
+    said = "".join(capsys.readouterr().err.split("\n"))
+    assert "(3, 50)" in said
+    assert "channels: 1, as in training, on a grid of any size" in said
 
 
 def test_sides_shorter_than_the_crop_are_seen_whole() -> None:

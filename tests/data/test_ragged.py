@@ -70,7 +70,10 @@ def test_labels_count_at_the_last_step(tmp_path):
         ({"length": np.append(LENGTHS[:-1], (7, 1))}, {}, "sequence 12 of x, 1 step long"),
         ({"x": np.full((LENGTHS.sum(), 3), np.nan)}, {}, "NaN"),
         ({"x": np.zeros((LENGTHS.sum(), 3, 2))}, {}, r"\(steps, channels\)"),
-        ({"y": np.arange(11)}, {}, "11 labels for 12 sequences"),
+        ({"y": np.arange(11)}, {}, r"y of shape \(11,\) for 12 sequences"),
+        ({"y": np.zeros(LENGTHS.sum())}, {}, r"y of shape \(68,\) for 12 sequences.*--kind next-step"),
+        ({"y": np.linspace(0, 1, 12)}, {}, "y with fractions, as classes; expected whole numbers; try: --kind next-step"),
+        ({"y": np.int64(1)}, {}, "one class per example"),
         ({"y": np.zeros(12, int)}, {}, "one class only"),
         ({}, {"kind": "regression"}, "--kind regression for sequences of different lengths"),
         ({}, {"kind": "sequence-class"}, "array 'y'"),
@@ -108,6 +111,15 @@ BAD_INPUTS = (
     ({"x": np.zeros((LENGTHS.sum(), 2))}, "with 2 channels"),
     ({"x": np.full((LENGTHS.sum(), 3), 1e60)}, "too large when scaled"),
 )
+
+
+def test_predictions_are_counted_by_sequence_where_each_has_one_label(tmp_path, capsys):
+    path = write(tmp_path / "d.npz", y=np.arange(12) % 2)
+    arguments = ["--spaces", "backbone", "--seeds", "1", "--epochs", "1", "-q"]
+    assert main(["search", str(path), *arguments, "--out", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "out"), str(path), "-o", str(tmp_path / "p.npz")]) == 0
+    assert capsys.readouterr().out.startswith("12 predictions by backbone")
 
 
 def test_a_search_over_sequences_runs_and_says_what_it_predicts(tmp_path, capsys):

@@ -48,7 +48,7 @@ class Plan:
         names = tables_of_the_paper() if self.table is None else [self.table]
         for name in names:
             table = find_table(name)
-            if table.runs != name and table.runs in names:  # counted there
+            if self.table is None and table.runs not in ("", name):  # another table's, which are not counted twice
                 continue
             planned = list(plan_rows(table.rows(Context(self.scale, self.data_dir)), known))
             if not planned:

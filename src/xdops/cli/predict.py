@@ -71,7 +71,8 @@ class Predict(Chosen):
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         write_file(self.out, buffer.getvalue())
-        console().print(f"{len(x)} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", soft_wrap=True)
+        count = len(next(iter(arrays.values())))
+        console().print(f"{count} predictions by {space}, seed {seed}: {', '.join(arrays)} in {self.out}", soft_wrap=True)
         return 0
 
 

@@ -82,10 +82,11 @@ def read_part(file: ArrayFile, ending: str, kind: TaskKind, settings: DataSettin
     sequences = np.split(x, np.cumsum(lengths)[:-1])
     if kind == "next-step":
         return sequences, None
-    labels = encode_classes(file.read(y_name), y_name)
-    if len(labels) != len(lengths):
-        raise XDError(f"{y_name} with {len(labels)} labels for {len(lengths)} sequences", "one label per sequence", "--y-name")
-    return sequences, labels
+    labels = column(file.read(y_name))
+    if labels.ndim and len(labels) != len(lengths):
+        given = f"{y_name} of shape {labels.shape} for {len(lengths)} sequences"
+        raise XDError(given, "one label per sequence", "--kind next-step, or --y-name")
+    return sequences, encode_classes(labels, y_name, "--kind next-step")
 
 
 def whole_numbers(length: np.ndarray, name: str) -> list[int]:
@@ -185,6 +186,10 @@ def separate_inputs(reading: Reading, x: np.ndarray, length: np.ndarray, name: s
     lengths = whole_numbers(length, f"the lengths of {name}")
     check_lengths(lengths, len(x), name)
     if x.shape[1] != reading.request.in_channels:
-        raise XDError(f"{name} with {x.shape[1]} channels", f"{reading.request.in_channels}, as in training", "--x-name")
+        raise XDError(
+            f"{name} with {x.shape[1]} {'channel' if x.shape[1] == 1 else 'channels'}",
+            f"{reading.request.in_channels}, as in training",
+            "--x-name",
+        )
     scaled = scale(reading, x, name)
     return [part.T[None].contiguous() for part in scaled.split(lengths)]

@@ -43,8 +43,8 @@ def _grid_layout(y: np.ndarray, x_shape: tuple[int, ...], layout: str) -> str | 
     return None
 
 
-def encode_classes(y: np.ndarray, name: str) -> np.ndarray:
-    """(N,) labels, whole numbers or strings."""
+def encode_classes(y: np.ndarray, name: str, otherwise: str = "--kind regression") -> np.ndarray:
+    """(N,) labels, whole numbers or strings. otherwise: what to try if they are none."""
     y = column(y)
     if y.ndim != 1 or y.dtype.kind == "c":
         raise XDError(
@@ -54,7 +54,7 @@ def encode_classes(y: np.ndarray, name: str) -> np.ndarray:
         )
     if y.dtype.kind == "f":
         if not np.array_equal(y, np.round(y)):
-            raise XDError(f"{name} with fractions, as classes", "whole numbers", "--kind regression, or y.astype(int)")
+            raise XDError(f"{name} with fractions, as classes", "whole numbers", f"{otherwise}, or y.astype(int)")
         if len(y) and np.abs(y).max() > LARGEST_FLOAT_LABEL:
             raise XDError(
                 f"{name} with labels up to {np.abs(y).max():g}, as floats, which merges some", "labels up to 2^53", "y.astype(int)"

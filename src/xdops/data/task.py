@@ -36,10 +36,12 @@ class Reading:
         """Scaled inputs (N, channels, *spatial), refused unless their shape is the one trained on, or channels are, with crops."""
         layout = check_layout(self.layout, x.shape, name)
         placed = channels_second(x, layout)
-        fits = placed.shape[1:] == self.request.input_shape
-        if not fits and not (self.cropped and placed.shape[1] == self.request.in_channels):
+        read = f"{name} with examples of shape {tuple(placed.shape[1:])} (read as {layout})"
+        if self.cropped and placed.shape[1] != self.request.in_channels:
+            raise XDError(read, f"channels: {self.request.in_channels}, as in training, on a grid of any size", "--x-name")
+        if not self.cropped and placed.shape[1:] != self.request.input_shape:
             raise XDError(
-                f"{name} with examples of shape {tuple(placed.shape[1:])} (read as {layout})",
+                read,
                 f"{self.request.input_shape}, channels and grid of the training data",
                 "resample, crop or pad to one size",
             )
