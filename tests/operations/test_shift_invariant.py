@@ -199,7 +199,8 @@ def test_its_architecture_is_named_and_learns_as_asked():
         (lambda: shift_invariant_from_conv(nn.Linear(3, 3), 8), "a Linear"),
         (lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3), 0), "span=0"),
         (lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3, dilation=2), 8, depth=1), "at least"),
-        (lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3), 8)(torch.zeros(1, 2, 9)), "an input of shape"),
+        (lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3), 8)(torch.zeros(1, 2, 9)), "an input with 2 channels"),
+        (lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3), 8)(torch.zeros(1, 9)), "an input of shape"),
         (lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3), 8)(torch.zeros(1, 1, 2)), "an input of length 2"),
         (
             lambda: shift_invariant_from_conv(nn.Conv1d(1, 1, 3, padding=1, padding_mode="circular"), 64)(torch.zeros(1, 1, 9)),
