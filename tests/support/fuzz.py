@@ -212,6 +212,7 @@ def fuzz(name: str, cases: int, seed: int) -> list[str]:
 def prepare() -> None:
     """This process is the one that every command is a fork of."""
     os.environ["COLUMNS"] = "120"
+    command_server.PATIENCE = 900.0  # of busy machines; a command that hangs is still told
     TABLES["mini"] = "mini_table:MINI"
     command_server.warm_up()
 
