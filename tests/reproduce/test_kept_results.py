@@ -13,6 +13,7 @@ from mini_table import in_a_folder_of_its_own, replace_rows, reproduce, results,
 from xdops.measuring.duration import hours
 from xdops.report.plan import write_plan
 from xdops.reproduce.plan import Planned
+from xdops.reproduce.table import Row, chosen_among
 
 
 def means() -> dict[str, float | None]:
@@ -38,6 +39,22 @@ def test_rows_without_runs_here_keep_what_was_found_elsewhere_if_their_settings_
     assert "| the paper's hours |" in page
     assert "the paper on a V100" in page
     assert "In all 2 runs, 600 steps, 4 Pflop: about 7 h" in page
+
+
+def test_tuned_rows_without_runs_here_keep_what_was_found_elsewhere_if_they_would_choose_among_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def tuned(method: str, resolution: int, *steps: float) -> Row:
+        return chosen_among({f"step size {lr}": search_row(method, resolution, lr=lr) for lr in steps})
+
+    run, two = search_row("CNN XD", 12), (0.001, 0.01)
+    replace_rows(monkeypatch, [tuned("CNN", 8, *two), tuned("CNN", 12, *two), tuned("CNN XD", 8, *two), run])
+    assert reproduce("mini", "-q", "--seeds", 0) == 0
+    before = means()
+    shutil.rmtree("runs")
+    replace_rows(monkeypatch, [tuned("CNN", 8, *two), tuned("CNN", 12, 0.001, 0.1), tuned("CNN XD", 8, *two, 0.1), run])
+    assert reproduce("mini", "-q", "--seeds", 0, "--rows", "cnn-xd-resolution-12") == 0
+    assert means() == before | {"CNN 12": None, "CNN XD 8": None}
 
 
 def test_hours_are_short_and_never_nothing() -> None:

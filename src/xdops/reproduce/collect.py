@@ -50,13 +50,14 @@ def read_verified(path: Path) -> dict[str, Any]:
 
 def keep(collected: dict[str, Any], earlier: dict[str, Any]) -> None:
     """Put earlier lines in the place of those without a run here, where method, setting, metric and settings are the same: those
-    that the earlier line has, since later versions know more of them.
+    that the earlier line has, since later versions know more of them. A row that has chosen among candidates is the same if it
+    would choose among as many, and the chosen one is among them.
     """
     lines = {_name(line): line for line in earlier["rows"] if line["seeds"]}
     kept = False
     for i, line in enumerate(collected["rows"]):
         old = lines.get(_name(line))
-        if old is not None and not (line["seeds"] or line["diverged"]) and _within(old["settings"], line["settings"]):
+        if old is not None and not (line["seeds"] or line["diverged"]) and _same_settings(old, line["settings"]):
             shown = {name: line[name] for name in ("paper", "paper_hours", "planned")}
             collected["rows"][i] = old | shown
             kept = True
@@ -66,6 +67,13 @@ def keep(collected: dict[str, Any], earlier: dict[str, Any]) -> None:
 
 def _name(line: dict[str, Any]) -> str:
     return json.dumps([line["method"], line["setting"], line["metric"]])
+
+
+def _same_settings(old: dict[str, Any], settings: dict[str, Any]) -> bool:
+    if "candidates" not in settings:
+        return _within(old["settings"], settings)
+    candidates = settings["candidates"]
+    return old.get("tried", {}).keys() == candidates.keys() and _within(old["settings"], candidates[old["chosen"]])
 
 
 def _within(part: Any, whole: Any) -> bool:
