@@ -146,8 +146,8 @@ DOMAINS_TABLE = Table(
         "laptop": "XD networks that differ in their domain alone, after the last epoch; relative L2 error of the equations, share "
         "of wrong classes of the images. Shortened: Burgers' equation 400 samples and 20 epochs, Darcy flow 300 and 30, LeNet "
         "8,000 images and 5 epochs. The same at both scales. "
-        "Half would be the default if it were no worse, within a standard deviation, on all four; on LeNet it is worse, so full "
-        "remains.",
+        "Half would be the default if it were no worse, within a standard deviation, on all four; on Darcy flow and LeNet it is "
+        "worse, so full remains.",
         "paper": "The same as at laptop scale.",
     },
 )
