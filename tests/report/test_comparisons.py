@@ -108,7 +108,12 @@ def test_the_root_of_a_mean_of_squares_is_what_an_rmse_is_compared_by() -> None:
 
 
 def test_one_seed_claims_nothing_of_skill() -> None:
-    assert "one seed cannot tell skill from chance" in verdict(compared(accuracies("backbone", 0.5), accuracies("xd", 0.9)))
+    said = verdict(compared(accuracies("backbone", 0.5), accuracies("xd", 0.9)))
+    assert said.startswith("XD came out better")
+    assert "one seed cannot tell skill from chance" in said
+    unsure = verdict(compared(accuracies("backbone", 0.50), accuracies("xd", 0.51)))
+    assert unsure.startswith("XD made no clear difference")
+    assert "one seed cannot tell skill from chance" in unsure
 
 
 def test_without_a_backbone_there_is_no_comparison() -> None:

@@ -105,11 +105,12 @@ def judgement(pair: Compared) -> str:
     figures = f"test {base.metric} {with_spread(pair.new)} against the backbone's {with_spread(base)}"
     how_sure = f"{CONFIDENCE:.0%} interval over {sample(found)}: {interval(pair)}"
     by = f"a difference of {amount(found.difference, base.metric)} ({how_sure})"
-    if len(found.seeds) == 1:
-        direction = "better" if pair.gain > 0 else "worse" if pair.gain < 0 else "the same"
-        return f"{name} came out {direction}: {figures}, {by}; but one seed cannot tell skill from chance: add --seeds 3."
+    single = len(found.seeds) == 1
+    chance = "one seed cannot tell skill from chance: add --seeds 3."
     if not found.sure:
-        return f"{name} made no clear difference: {figures}, {by}, zero included."
+        return f"{name} made no clear difference: {figures}, {by}, zero included{f'; {chance}' if single else '.'}"
+    if single:
+        return f"{name} came out {'better' if pair.gain > 0 else 'worse'}: {figures}, {by}; but {chance}"
     if pair.gain < 0:
         return f"{name} did not help, it made things worse{within(found)}: {figures}, {by}."
     gone = "" if pair.error_gone is None else f"; {pair.error_gone:.0%} of the backbone's error is gone"
