@@ -119,6 +119,7 @@ BAD_FEATURES: dict[str, tuple[Callable[[], object], str]] = {
     "a feature missing": (lambda: changed(entropy=None), "without feature 'entropy'"),
     "whole numbers beyond all floats": (lambda: changed(sa=[10**400] * LENGTH), "'sa' that is not numeric"),
     "words": (lambda: changed(sa=["a"] * LENGTH), "'sa' that is not numeric"),
+    "complex numbers": (lambda: changed(sa=np.full(LENGTH, 1j)), "'sa' that is not numeric"),
     "no dict": (lambda: [1, 2], "no dict"),
     "no sequence": (lambda: changed(seq=None), "no dict with a sequence"),
 }
@@ -146,6 +147,7 @@ BAD_MAPS = {
     "another length": (distances(LENGTH + 2), "the same sequence|residues"),
     "not symmetric": (crooked(1, 4, 60.0), r"not symmetric: 60 at \(1, 4\)"),
     "known one way only": (crooked(1, 4, np.nan), "not symmetric"),
+    "complex": (distances() * 1j, "complex numbers"),
     "infinite": (crooked(2, 2, np.inf), "infinite"),
     "nothing known": (np.full((LENGTH, LENGTH), np.nan), "no distance at all"),
 }

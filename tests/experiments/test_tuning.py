@@ -52,6 +52,7 @@ def test_values_find_their_places() -> None:
         ("rl = [0.1, 1]", "ranges of rl.*some of lr"),
         ("lr = [1.0, 0.1]", "upside down.*lr = .0.1, 1.0"),
         ("lr = 3", "range lr = 3.*two numbers"),
+        ('lr = ["a", "b"]', r"range lr = \['a', 'b'\].*two numbers"),
         ("lr = [0.0, 0.1]", "range lr = .0.0, 0.1.*1e-12"),
         ("batch_size = [0.5, 4]", "numbers from 1 to 1048576;"),
         ("lr = [", "cannot be read"),
@@ -122,6 +123,8 @@ def test_a_tuned_search_stopped_in_the_middle_goes_on_to_the_same_choice(tmp_pat
     html = Path("whole/report.html").read_text()
     assert 'alt="validation against step size"' in html
     assert "Nothing was tuned" not in html
+    assert "<dt>batch size</dt><dd>as tuned</dd>" in html
+    assert "adam, step size as tuned, cosine schedule" in html
 
     try_one, tried = Experiment.try_one, []
 

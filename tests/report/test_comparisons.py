@@ -48,6 +48,15 @@ def test_a_gain_beyond_chance_is_called_help_with_size_interval_and_cost() -> No
     assert "an epoch takes 3 times as long (1.5 s instead of 0.5 s), and 150 parameters are trained instead of 100" in sentence
 
 
+def test_few_examples_that_change_sides_are_not_rounded_away() -> None:
+    right = np.arange(9) < 7
+    base, new = ((summary(space, (0.8, 0.8)), {0: scores(right), 1: scores(right)}) for space in ("backbone", "xd"))
+    new[1][1] = scores(np.arange(9) < 4)  # seed 1 loses three examples, seed 0 none
+    pairs = compared(base, new)
+    assert "0 better, 1.5 worse" in pairs[0].cells()
+    assert "Per pair of runs 0 examples change for the better, 1.5 for the worse" in verdict(pairs)
+
+
 def test_enough_seeds_speak_of_training() -> None:
     base, new = (0.9,) * ENOUGH_SEEDS, (0.97,) * ENOUGH_SEEDS
     sentence = verdict(compared(accuracies("backbone", *base), accuracies("xd", *new)))

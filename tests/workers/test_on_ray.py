@@ -136,6 +136,18 @@ def test_a_cluster_that_is_gone_is_refused_at_once(home: Path, monkeypatch, caps
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("named", ["", "local", "rubbish"])
+def test_auto_is_refused_on_a_machine_that_has_joined_no_cluster(named: str, home: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # the Ray of other tests is not seen
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda folder: None)
+    assert main([*WORDS, "--ray", "auto", "--out", "out"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--ray auto on a machine that has joined no Ray cluster" in said
+    assert f"(RAY_ADDRESS is {named})" in said or not named
+    assert not Path("out").exists()
+
+
 def test_without_ray_the_extra_is_named(home: Path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main([*WORDS, "--ray", "auto", "--out", "out"]) == 2

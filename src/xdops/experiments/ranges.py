@@ -82,7 +82,7 @@ def check_bounds(name: str, pair: Any) -> None:
     tuned, example = TUNABLE[name], f"{name} = {DEFAULT.get(name)}"
     numbers = isinstance(pair, list | tuple) and len(pair) == 2 and all(type(v) in (int, float) and abs(v) < math.inf for v in pair)
     if not numbers:
-        raise XDError(f"range {name} = {pair}", "two numbers, from and to", example)
+        raise XDError(f"range {name} = {list(pair) if isinstance(pair, tuple) else pair!r}", "two numbers, from and to", example)
     if pair[0] > pair[1]:
         raise XDError(
             f"range {name} = {list(pair)}, which is upside down", "the smaller number first", f"{name} = {list(pair)[::-1]}"

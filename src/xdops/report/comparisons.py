@@ -52,7 +52,7 @@ class Compared:
             amount(found.difference, self.base.metric),
             interval(self),
             "–" if self.error_gone is None else f"{-self.error_gone:+.0%}",
-            f"{found.for_better:.0f} better, {found.for_worse:.0f} worse",
+            f"{examples(found.for_better)} better, {examples(found.for_worse)} worse",
             f"x {self.times_slower:.2g}",
             f"x {self.times_larger:.2g}",
         )
@@ -136,7 +136,8 @@ def caution(pair: Compared) -> str:
 
 def costs(pair: Compared) -> str:
     return (
-        f"Per pair of runs {pair.found.for_better:.0f} examples change for the better, {pair.found.for_worse:.0f} for the worse; "
+        f"Per pair of runs {examples(pair.found.for_better)} examples change for the better, "
+        f"{examples(pair.found.for_worse)} for the worse; "
         f"an epoch takes {pair.times_slower:.2g} times as long ({pair.new.seconds_per_epoch:.2g} s instead of "
         f"{pair.base.seconds_per_epoch:.2g} s), and {parameters(pair.new):,} parameters are trained instead of "
         f"{parameters(pair.base):,}."
@@ -162,6 +163,11 @@ def interval(pair: Compared) -> str:
 
 def amount(value: float, metric: str) -> str:
     return f"{100 * value:+.2f} points" if is_share(metric) else f"{value:+.3g}"
+
+
+def examples(mean: float) -> str:
+    """A mean over seeds: of a few examples, halves matter."""
+    return f"{mean:.0f}" if mean >= 10 or mean == round(mean) else f"{mean:.1f}"
 
 
 def parameters(row: SpaceSummary) -> int:

@@ -29,6 +29,7 @@ WHAT_MATRICES_SHOW = (
     "leaves the band after it is what the search found. |K|, |L|, |M| are the moduli of the learned matrices; they start out as "
     "Fourier transforms, of constant modulus, times identities."
 )
+AS_TUNED = "as tuned"
 WHAT_STEP_SIZES_SHOW = (
     "Every dot is one trial, at its best epoch on validation; the longer it was trained, the larger. The ring is what was chosen. "
     "Every space tried the same points, for as many epochs; the test part was not looked at."
@@ -156,15 +157,19 @@ def picture_layer(
 
 
 def facts(finished: Finished, where: str) -> dict[str, str]:
-    search = finished.settings["identity"]["search"]
+    """Settings that all spaces share. What was tuned is each space's own, and stands in the table of tuning."""
+    identity = finished.settings["identity"]
+    search, tuned = identity["search"], identity.get("tuning", {}).get("ranges", {})
     weights, architecture = search["weights"], search["architecture"]
+    step, arch_step = (AS_TUNED if name in tuned else f"{o['lr']:g}" for name, o in (("lr", weights), ("arch_lr", architecture)))
+    frozen = f"at first {AS_TUNED}" if "warmup" in tuned else f"for the first {search['warmup']} epochs"
     return {
         "backbone": finished.network.backbone,
         "epochs": str(search["epochs"]),
-        "batch size": str(search["batch_size"]),
-        "weights": f"{weights['name']}, step size {weights['lr']:g}, {search['schedule']['name']} schedule",
-        "architecture": f"{architecture['name']}, step size {architecture['lr']:g}, frozen for the first {search['warmup']} epochs",
-        **{f"of {space} alone": setting(values) for space, values in finished.settings["identity"]["own"].items()},
+        "batch size": AS_TUNED if "batch_size" in tuned else str(search["batch_size"]),
+        "weights": f"{weights['name']}, step size {step}, {search['schedule']['name']} schedule",
+        "architecture": f"{architecture['name']}, step size {arch_step}, frozen {frozen}",
+        **{f"of {space} alone": setting(values) for space, values in identity["own"].items()},
         "XD depth (K, L, M)": str(finished.network.depth),
         "seeds": ", ".join(map(str, finished.settings["seeds"])),
         "folder": shlex.quote(where),

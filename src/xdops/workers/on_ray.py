@@ -196,10 +196,16 @@ def joined() -> str:
     import_ray()
     from ray._private.services import canonicalize_bootstrap_address
 
-    found = canonicalize_bootstrap_address("auto")
+    try:
+        found = canonicalize_bootstrap_address("auto")
+    except (OSError, ValueError):  # no Ray is running here, or RAY_ADDRESS is no address
+        found = None
     if found is None:
+        given = os.environ.get("RAY_ADDRESS")
         raise XDError(
-            "--ray auto on a machine that has joined no Ray cluster", "one that has", "ray start --address=HEAD:6379, or --workers"
+            "--ray auto on a machine that has joined no Ray cluster" + (f" (RAY_ADDRESS is {given})" if given else ""),
+            "one that has",
+            "ray start --address=HEAD:6379, or --workers",
         )
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from xdops.data.pickles import read_object_npy, read_pickle
 from xdops.data.places import data_folder
-from xdops.data.proteins.protein import HINT, Protein, make_protein
+from xdops.data.proteins.protein import HINT, Protein, as_floats, make_protein
 from xdops.errors import XDError
 
 SOURCE = "http://deep.cs.umsl.edu/pdnet/"
@@ -108,6 +108,6 @@ def read_distances(path: Path) -> tuple[int, str, np.ndarray]:
             f"{path} of shape {saved.shape} and type {saved.dtype}", "an array of length, sequence and distance map", HINT
         )
     try:
-        return int(parts[0]), parts[1], np.asarray(parts[2], dtype=np.float64)
+        return int(parts[0]), parts[1], as_floats(parts[2])
     except (TypeError, ValueError, OverflowError) as error:
         raise XDError(f"{path}, whose parts are not a number, a sequence and a map ({error})", "PDNET's own", HINT) from error

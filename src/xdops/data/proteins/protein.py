@@ -77,7 +77,7 @@ def as_array(features: Mapping[str, object], key: str, shape: tuple[int, ...], w
     if key not in features:
         raise XDError(f"{where} without feature {key!r}, with {', '.join(map(repr, features))}", f"{key!r} of shape {shape}", HINT)
     try:
-        array = np.asarray(features[key], dtype=np.float64)
+        array = as_floats(features[key])
     except (TypeError, ValueError, OverflowError) as error:
         raise XDError(f"{where} with feature {key!r} that is not numeric ({error})", f"numbers of shape {shape}", HINT) from error
     if array.shape != shape:
@@ -91,6 +91,14 @@ def as_array(features: Mapping[str, object], key: str, shape: tuple[int, ...], w
             HINT,
         )
     return array
+
+
+def as_floats(given: object) -> np.ndarray:
+    """Raises TypeError, ValueError or OverflowError for what is not; numpy would drop imaginary parts with a mere warning."""
+    array = np.asarray(given)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    return array.astype(np.float64)
 
 
 def clean_distances(given: np.ndarray, length: int, where: str) -> tuple[np.ndarray, np.ndarray]:
