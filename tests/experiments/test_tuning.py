@@ -1,5 +1,6 @@
 """Every space gets the same points and the same budget, and the choice is made on validation alone."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from xdops.experiments.experiment import Experiment
 from xdops.experiments.finished import Finished
 from xdops.experiments.ranges import Ranges, matter, read_ranges, with_values
 from xdops.experiments.tuning import Trial, Tuning, choose, halve
+from xdops.report.tuning import step_size_figure
 from xdops.search import EpochRecord, MeanMetric, SearchSettings
 
 ACCURACY = MeanMetric("accuracy", lambda prediction, batch: (0.0, 1), True)
@@ -102,6 +104,21 @@ def test_the_loss_tells_between_equal_metrics_and_divergence_loses() -> None:
     assert choose("xd", trials, ACCURACY).chosen == 1
     with pytest.raises(XDError, match="blew up in every trial"):
         choose("xd", trials[2:], ACCURACY)
+
+
+@pytest.mark.parametrize("high", [0.003, 0.02, 0.082, 0.5, 10.0, 1000.0])
+def test_labels_of_step_sizes_do_not_run_into_each_other(high: float) -> None:
+    trials = [Trial(i, {"lr": lr, "arch_lr": lr}, 5, record(5, 0.9, 0.3), 1.0) for i, lr in enumerate((0.0012, high))]
+    figure = step_size_figure({"xd": choose("xd", trials, ACCURACY)}, "accuracy")
+    assert figure is not None
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        low, top = axes.get_xlim()
+        ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
+        labels = [tick.label1 for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= top]
+        boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
+        assert boxes
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 FLAGS = ["--seeds", "1", "--epochs", "3", "--depth", "1", "1", "1", "--backbone", "small", "-q", "--spaces", "backbone,xd"]

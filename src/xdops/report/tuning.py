@@ -1,8 +1,10 @@
 """What was tried for every space, what was chosen, and how validation depends on the step sizes."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullFormatter
 
 from xdops.experiments.tuning import Trial, Tuned
 from xdops.measuring.duration import hours
@@ -67,11 +69,21 @@ def step_size_figure(tuned: TunedSpaces, metric: str) -> Figure | None:
             chosen = [trial for trial in trials if trial.number == found.chosen]
             axes.scatter(*places(chosen, name, scale), s=220, facecolors="none", edgecolors=colour(space), linewidths=1.8)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(round_numbers(*axes.get_xlim())))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())  # its labels run into each other
         axes.set_xlabel(STEP_SIZES[name], color=INK)
         quiet(axes)
     panels[0].set_title(f"Validation {literal(metric)}{' (%)' if scale == 100 else ''}", loc="left", color=INK)
     panels[0].legend(frameon=False)
     return figure
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Few enough between these two that their labels do not run into each other."""
+    leading = (1, 1.5, 2, 3, 4, 6, 8) if high < 5 * low else (1, 2, 5) if high < 500 * low else (1,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    return [tick for decade in decades for digit in leading if low <= (tick := float(f"{digit}e{decade}")) <= high]
 
 
 def places(trials: Sequence[Trial], name: str, scale: float) -> tuple[list[float], list[float]]:
