@@ -120,12 +120,12 @@ def described(hint: Any) -> str:
     """An annotation in words: a whole number, a sequence of whole numbers or None."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        words = list(dict.fromkeys(described(one) for one in inner))
-        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+        return _either([described(one) for one in inner])
     if origin is Literal:
-        return " or ".join(map(repr, inner))
+        return _either([repr(one) for one in inner])
     if origin is tuple and Ellipsis not in inner:
-        return f"a tuple of {', '.join(described(one) for one in inner)}"
+        words = list(dict.fromkeys(described(one) for one in inner))
+        return f"{len(inner)} values, each {words[0]}" if len(words) == 1 else f"a tuple of {', '.join(words)}"
     if origin is not None and origin is not Callable and issubclass(origin, Mapping):
         return f"a mapping from {described(inner[0])} to {described(inner[1])}"
     if origin is not None and origin is not Callable and issubclass(origin, Iterable) and inner:
@@ -134,6 +134,11 @@ def described(hint: Any) -> str:
     if named is Callable:
         return "a function"
     return _WORDS.get(named) or ("anything" if named is Any else f"a {getattr(named, '__name__', named)}")
+
+
+def _either(words: Sequence[str]) -> str:
+    *first, last = dict.fromkeys(words)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def shown(value: Any) -> str:

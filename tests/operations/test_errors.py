@@ -67,7 +67,7 @@ MISTAKES = {
     "an unknown plan": (lambda: plan_matrix(4, 4, 4, "fast"), "'fast'.*dense"),
     "depth zero": (lambda: identity(4, 0), "at least 1"),
     "a depth too small": (lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3, dilation=2), 9, depth=(1, 1, 1)), r"\(1, 3, 1\)"),
-    "a depth that is no triple": (lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3), 9, depth=(1, 1)), "three positive integers"),
+    "a depth that is no triple": (lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3), 9, depth=(1, 1)), "3 values, each a whole"),
     "a layer that is no convolution": (lambda: XDOperation.from_conv(nn.Linear(2, 2), 9), "a Linear.*Conv1d"),
     "an input size of the wrong length": (lambda: XDOperation.from_conv(nn.Conv2d(1, 1, 3), 9, size=(9,)), "2 numbers"),
     "an input smaller than the kernel": (lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 5), 3), "length 3.*at least 5"),

@@ -171,7 +171,7 @@ def test_settings_and_data_that_make_no_sense_are_refused() -> None:
         OptimizerSettings("sgd", float("nan"))
     with pytest.raises(XDError, match="whole number"):
         dataclasses.replace(SETTINGS, batch_size=2.5)
-    with pytest.raises(XDError, match="one of sgd"):
+    with pytest.raises(XDError, match="'sgd', 'adam', 'adamw' or 'rmsprop'"):
         OptimizerSettings("lion", 0.1)
     with pytest.raises(XDError, match="as many targets"):
         type(make_split(3, 0))(torch.zeros(3, 1), torch.zeros(4))

@@ -183,7 +183,7 @@ class NoNumber(nn.Module):
     [
         (nn.ReLU(), (3,), "from 0 to 2"),
         (nn.ReLU(), (-1,), "from 0 to 2"),
-        (nn.ReLU(), ("batch",), "from 0 to 2"),
+        (nn.ReLU(), ("batch",), "each item a whole number"),
         (moved(nn.Sequential(nn.Conv1d(2, 2, 3)), torch.zeros(2, 2, 8), XDConfig()), (0, 2), "XD-operations fix the grid"),
         (NoNumber(), (0,), "all NaN or infinite"),
     ],
