@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from xdops.backbones.request import Request
-from xdops.backbones.tcn import TCN, InWindows, ShortDropout, TemporalBlock, WordTCN, receptive_field
+from xdops.backbones.tcn import TCN, TemporalBlock, WordTCN, receptive_field
+from xdops.backbones.windows import InWindows, ShortDropout
 from xdops.convert import XDConfig, arch_parameters, convert_
 
 MUSIC = Request("dense", 5, 5, (30,))

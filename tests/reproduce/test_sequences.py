@@ -10,7 +10,7 @@ import scipy.io
 import torch
 import torch.nn.functional as F
 
-from xdops.backbones.tcn import InWindows
+from xdops.backbones.windows import InWindows
 from xdops.errors import XDError
 from xdops.operations import ShiftInvariantOperation, XDOperation
 from xdops.reproduce.sequences import problems

@@ -15,7 +15,8 @@ from xdops.backbones.lenet import LeNet
 from xdops.backbones.operator import operator_cnn
 from xdops.backbones.request import Request
 from xdops.backbones.resnet import ResNet20
-from xdops.backbones.tcn import TCN, InWindows
+from xdops.backbones.tcn import TCN
+from xdops.backbones.windows import InWindows
 
 
 def moved(model: nn.Module, example: Tensor, config: XDConfig) -> nn.Module:

@@ -89,7 +89,8 @@ def remove_failed(out: Path, identity: dict[str, Any]) -> None:
 
     Notes on copies of URLs stay: by them the runs are removed there, too.
     """
-    if not (out / SETTINGS).exists() or read_settings(out)["identity"] == identity:
+    settings = read_settings(out) if (out / SETTINGS).exists() else {}
+    if FAILED not in settings or settings["identity"] == identity:
         return
     for part in (out / RUNS, out / TUNING):
         for name in files_of(part):

@@ -11,7 +11,7 @@ from xdops.backbones import Request, build_backbone
 from xdops.backbones.coordinates import SeesCoordinates
 from xdops.convert import XDConfig
 from xdops.errors import XDError
-from xdops.operations.domains import DEFAULT_DOMAIN, Domain, check_domain
+from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.spaces import SPACES, SpaceSettings, apply
 
 #: Not a search space: the backbone, which sees beside the data where each point is. What XD gains and this does not is more than
@@ -37,7 +37,6 @@ class NetworkSettings:
         check_fields(self)
         if min(self.depth) < 1 or max(self.depth) > DEEPEST:
             raise XDError(f"--depth {' '.join(map(str, self.depth))}", f"three numbers from 1 to {DEEPEST}", "--depth 3 3 3")
-        check_domain(self.domain)
 
     def build(self, request: Request, space: str, seed: int) -> nn.Module:
         """The backbone of this seed, relaxed into the space; the same start for every space."""

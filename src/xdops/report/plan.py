@@ -66,8 +66,9 @@ def plan_section(path: Path) -> str:
                 "| --- | --- | --- | --- | --- | --- | --- |",
                 *(f"| {' | '.join(line)} |" for line in lines),
                 "",
-                in_all(every, tflops) + " From steps of one to four examples of every network and the operations counted in "
-                "them; a GPU reaches the rate that is taken here only in part. `xdops plan TABLE` tells it row by row.\n",
+                in_all(every, tflops)
+                + " From a few measured steps of every network and the operations counted in them; a GPU reaches the rate that is "
+                "taken here only in part. `xdops plan TABLE` tells it row by row.\n",
                 *([f"Not counted, since their data are not there: {'; '.join(missing)}.\n"] if missing else []),
             ]
         )

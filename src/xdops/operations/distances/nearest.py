@@ -49,10 +49,8 @@ class Neighbours(list[Neighbour]):
 @checked
 def nearest_named(op: XDOperation, count: int | None = None) -> Neighbours:
     """The named operations nearest to `op`, by operator distance relative to `op` itself; all of them without `count`."""
-    if not isinstance(op, XDOperation):
-        raise XDError(f"a {type(op).__name__}", "an XDOperation", "XDOperation.from_conv(conv, input_size)")
-    if count is not None and (type(count) is not int or count < 1):
-        raise XDError(f"count={count!r}", "at least one, or None for all", "count=3")
+    if count is not None and count < 1:
+        raise XDError(f"count={count}", "at least one, or None for all", "count=3")
     found = [Neighbour(name, distance(other, op), other) for name, other in candidates(op)]
     return Neighbours(sorted(found, key=lambda n: n.distance.operator)[:count])
 

@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from xdops.backbones.request import Request
-from xdops.backbones.tcn import TCN, InWindows, ShortDropout, TemporalBlock, WordTCN
+from xdops.backbones.tcn import TCN, WordTCN
+from xdops.backbones.windows import in_windows
 from xdops.convert import convert_
 from xdops.data.music import NOTES
 from xdops.data.text import WORDS
@@ -33,18 +34,6 @@ def backbone(preset: Preset, dilated: bool) -> TCN | WordTCN:
     if preset.data == MNIST:
         return TCN(Request("classification", 1, 10, (preset.side**2,)), *shape)
     return TCN(Request("dense", NOTES, NOTES, (1,)), *shape)
-
-
-def in_windows(network: TCN | WordTCN, size: int) -> nn.Module:
-    """The levels of a word model in windows, or the whole of a network for notes; with what is cheap where steps are many."""
-    blocks = [module for module in network.levels.modules() if isinstance(module, TemporalBlock)]
-    for block in blocks:
-        block.dropout1, block.dropout2 = ShortDropout(block.dropout1.p), ShortDropout(block.dropout2.p)
-    blocks[-1].last_only = True
-    if isinstance(network, WordTCN):
-        network.levels = InWindows(network.levels, size)
-        return network
-    return InWindows(network, size)
 
 
 def longest_example(problem: Problem) -> torch.Tensor:
