@@ -82,7 +82,7 @@ EDITS = {
     "another format": (lambda d: d.update(format=2), "does not verify"),
     "rows that are none": (lambda d: d.update(rows=[7]), "makes no sense"),
     "another table": (lambda d: (d.update(table="other"), d.pop("digest")), "holds table 'other'"),
-    "no name": (lambda d: (d.pop("table"), d.pop("digest")), "which holds no results"),
+    "no name": (lambda d: (d.pop("table"), d.pop("digest")), "'table' is missing"),
     "tags": (lambda d: (d.update(note="<img src=x>"), d.pop("digest")), "the text '<img src=x>'"),
     "colours": (lambda d: (d.update(title="\x1b[31m"), d.pop("digest")), r"the text '\\x1b"),
 }

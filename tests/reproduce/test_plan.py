@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from search_support import SETTINGS, make_network, make_problem
 from torch import nn
 
 from xdops.cli.main import main
-from xdops.report.plan import plan_section, write_plan
+from xdops.report.plan import plan_section, read_plan, write_plan
 from xdops.reproduce import plan
 from xdops.reproduce.plan import LONG, BatchCost, Known, Planned, by_typicality, measure, plan_row
 from xdops.reproduce.table import Context, Prepared, Row, SearchRow, Sketch
@@ -122,6 +123,30 @@ def test_a_plan_is_kept_and_becomes_a_part_of_the_page(tmp_path: Path) -> None:
     assert "In all 4 runs, 1,200 steps, 12 Pflop (1 row not counted, whose data are missing): about 21 h" in section
     assert "burgers: no data" in section
     assert plan_section(tmp_path / "none.json") == ""
+
+
+def test_tables_are_kept_beside_those_of_this_machine_at_this_scale_alone(tmp_path: Path) -> None:
+    file, row = tmp_path / "plan.json", Planned("CNN", 2, 3, 600, 4e15, 7.0)
+    write_plan(file, "paper", 10.0, {"burgers": [row]})
+    write_plan(file, "paper", 20.0, {"darcy": [row]})
+    assert list(read_plan(file)["tables"]) == ["burgers", "darcy"]
+    assert read_plan(file)["tflops"] == 20.0
+    write_plan(file, "laptop", 20.0, {"music": [row]})
+    assert list(read_plan(file)["tables"]) == ["music"]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"machine": {}}', '{"machine": {}, "tables": 3}', '{"machine": {}, "tables": {}, "digest": "0"}']
+)
+def test_a_file_that_is_no_plan_is_refused_before_anything_is_measured(content: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    def measured(*_: Any) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr("xdops.cli.plan.plan_rows", measured)
+    (tmp_path / "plan.json").write_text(content)
+    assert main(["plan", "burgers", "--json", str(tmp_path / "plan.json")]) == 2
+    assert "plan.json" in capsys.readouterr().err
+    assert (tmp_path / "plan.json").read_text() == content
 
 
 def test_a_rate_that_is_none_is_refused(capsys) -> None:

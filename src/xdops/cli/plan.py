@@ -10,7 +10,7 @@ from xdops.cli import terminal
 from xdops.cli.measured import check_json
 from xdops.cli.search import MaybePath, MaybeText
 from xdops.errors import XDError
-from xdops.report.plan import in_all, plan_table, write_plan
+from xdops.report.plan import in_all, plan_table, read_plan, write_plan
 from xdops.reproduce.plan import Known, plan_rows
 from xdops.reproduce.tables import Context, Scale, find_table
 from xdops.reproduce.tables.paper import tables_of_the_paper
@@ -37,12 +37,15 @@ class Plan:
     data_dir: MaybePath = None
     """Where the data are; rows whose data are missing are listed without their time."""
     json: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """Where to write it all; results/plan-paper.json is what docs/results.md is made from."""
+    """Where to write each table once it is measured, beside those that this machine measured before; results/plan-paper.json is
+    what docs/results.md is made from."""
 
     def run(self) -> int:
         if not 0 < self.tflops < 1e6:
             raise XDError(f"--tflops {self.tflops}", "a positive number", "--tflops 10")
         check_json(self.json, "xdops plan")
+        if self.json is not None and self.json.exists():
+            read_plan(self.json)  # refused before anything is measured
         console, found = terminal.console(), {}
         known: Known = {}
         names = tables_of_the_paper() if self.table is None else [self.table]
@@ -50,16 +53,20 @@ class Plan:
             table = find_table(name)
             if self.table is None and table.runs not in ("", name):  # another table's, which are not counted twice
                 continue
-            planned = list(plan_rows(table.rows(Context(self.scale, self.data_dir)), known))
+            planned = []
+            with console.status(f"{table.title}: measuring") as status:
+                for row in plan_rows(table.rows(Context(self.scale, self.data_dir)), known):
+                    planned.append(row)
+                    status.update(f"{table.title}: measured {row.label}")
             if not planned:
                 continue
             found[name] = planned
+            if self.json is not None:
+                write_plan(self.json, self.scale, self.tflops, {name: planned})
             console.print(plan_table(f"{table.title}, {self.scale} scale", planned, self.tflops))
             for row in (row for row in planned if row.missing):
                 console.print(f"{row.label}: {row.missing}", soft_wrap=True)
         if not found:
             raise XDError(f"table {self.table} at scale {self.scale}, of which nothing is trained", "another", "xdops plan")
         console.print(in_all([row for rows in found.values() for row in rows], self.tflops), soft_wrap=True)
-        if self.json is not None:
-            write_plan(self.json, self.scale, self.tflops, found)
         return 0

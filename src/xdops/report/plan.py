@@ -10,11 +10,11 @@ from xdops.measuring.duration import lasting
 from xdops.measuring.machine import machine_facts
 from xdops.report.table import plain_table
 from xdops.reproduce.plan import Planned
-from xdops.storage.documents import read_json, understood, with_digest, without_digest
+from xdops.storage.documents import Json, read_json, understood, with_digest, without_digest
 from xdops.storage.files import write_json
 
 HEADS = ("row", "runs", "epochs", "steps", "Pflop", "here", "per GPU")
-WROTE = "a file that `xdops plan --json` wrote"
+WROTE, HINT = "a file that `xdops plan --json` wrote", "delete it, or name another"
 
 
 def plan_table(title: str, rows: Sequence[Planned], tflops: float) -> Table:
@@ -41,16 +41,28 @@ def in_all(rows: Sequence[Planned], tflops: float) -> str:
 
 
 def write_plan(path: Path, scale: str, tflops: float, tables: Mapping[str, Sequence[Planned]]) -> None:
+    """Tables that the file has already are kept if they were measured at this scale on a machine like this one."""
     rows = {name: [dataclasses.asdict(row) for row in planned] for name, planned in tables.items()}
-    write_json(path, with_digest({"plan": scale, "tflops": tflops, "machine": machine_facts(), "tables": rows}))
+    plan = {"plan": scale, "tflops": tflops, "machine": machine_facts(), "tables": rows}
+    if path.exists():
+        before = read_plan(path)
+        if all(before.get(name) == plan[name] for name in ("plan", "machine")):
+            plan["tables"] = {**before["tables"], **rows}
+    write_json(path, with_digest(plan))
+
+
+def read_plan(path: Path) -> Json:
+    found = without_digest(path, read_json(path, WROTE, HINT), hint=HINT)
+    with understood(path, WROTE, HINT):
+        return {**found, "tables": dict(found["tables"])}
 
 
 def plan_section(path: Path) -> str:
     """Of docs/results.md, from the file if it is there: a line per table, and the sum."""
     if not path.exists():
         return ""
-    found = without_digest(path, read_json(path, WROTE, "delete it"), hint="delete it")
-    with understood(path, WROTE, "delete it"):
+    found = read_plan(path)
+    with understood(path, WROTE, HINT):
         tflops, machine = float(found["tflops"]), found["machine"]
         tables = {name: [Planned(**row) for row in rows] for name, rows in found["tables"].items()}
         sums = {name: Planned.sum(name, rows) for name, rows in tables.items()}

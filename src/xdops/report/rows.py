@@ -14,7 +14,6 @@ from xdops.reproduce.tables import SCALES, TABLES
 from xdops.storage.documents import read_json, understood
 
 #: Files that are results and nothing else.
-OWN = {f"{table}-{scale}.json" for table in TABLES for scale in SCALES}
 
 Results = dict[str, Any]  # of one table at one scale, as `xdops.reproduce.collect` writes it
 ResultLine = dict[str, Any]  # one of its rows
@@ -24,9 +23,9 @@ def read_results(folder: Path) -> list[Results]:
     """Every table's results in the folder, in the order of TABLES."""
     if folder.exists() and not folder.is_dir():
         raise XDError(f"--results {folder}, which is not a folder", "the folder of TABLE-SCALE.json", "--results results")
-    found = []
+    found, own = [], {f"{table}-{scale}.json" for table in TABLES for scale in SCALES}
     for path in sorted(folder.glob("*.json")):
-        if path.name not in OWN and "table" not in read_json(path, WROTE, "delete it"):
+        if path.name not in own and "table" not in read_json(path, WROTE, "delete it"):
             continue  # something else, as the plan of all tables
         results = read_verified(path)
         with understood(path, WROTE, "delete it"):
