@@ -13,8 +13,6 @@ from xdops.reproduce.collect import WROTE, read_verified
 from xdops.reproduce.tables import SCALES, TABLES
 from xdops.storage.documents import read_json, understood
 
-#: Files that are results and nothing else.
-
 Results = dict[str, Any]  # of one table at one scale, as `xdops.reproduce.collect` writes it
 ResultLine = dict[str, Any]  # one of its rows
 
@@ -23,7 +21,8 @@ def read_results(folder: Path) -> list[Results]:
     """Every table's results in the folder, in the order of TABLES."""
     if folder.exists() and not folder.is_dir():
         raise XDError(f"--results {folder}, which is not a folder", "the folder of TABLE-SCALE.json", "--results results")
-    found, own = [], {f"{table}-{scale}.json" for table in TABLES for scale in SCALES}
+    own = {f"{table}-{scale}.json" for table in TABLES for scale in SCALES}  # results and nothing else
+    found = []
     for path in sorted(folder.glob("*.json")):
         if path.name not in own and "table" not in read_json(path, WROTE, "delete it"):
             continue  # something else, as the plan of all tables
