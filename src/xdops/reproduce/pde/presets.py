@@ -191,39 +191,27 @@ DARCY = {
 
 #: scale -> one preset for each viscosity; the resolution is that of the data.
 NAVIER_STOKES: dict[str, tuple[Preset, ...]] = {
-    "paper": (
+    "paper": tuple(
         Preset(
-            NavierStokesSettings(),
+            solver,
             train=1000,
             test=200,
             every={64: 1},
             width=20,
-            modes=(8, 8, 8),
+            modes=modes,
             kernel=9,
             epochs=500,
             batch_size=10,
             domain="full",
             as_reference=True,
             lr=2.5e-3,
-            architecture={"CNN XD": momentum(5e-3)},
+            architecture={"CNN XD": momentum(lr)},
             methods=("CNN", "FNO", "CNN XD"),
-        ),
-        Preset(
-            NavierStokesSettings(viscosity=1e-5, time=20.0),
-            train=1000,
-            test=200,
-            every={64: 1},
-            width=20,
-            modes=(8, 8, 4),
-            kernel=9,
-            epochs=500,
-            batch_size=10,
-            domain="full",
-            as_reference=True,
-            lr=2.5e-3,
-            architecture={"CNN XD": momentum(1e-3)},
-            methods=("CNN", "FNO", "CNN XD"),
-        ),
+        )
+        for solver, modes, lr in (
+            (NavierStokesSettings(), (8, 8, 8), 5e-3),
+            (NavierStokesSettings(viscosity=1e-5, time=20.0), (8, 8, 4), 1e-3),
+        )
     ),
     "laptop": tuple(
         Preset(
