@@ -9,7 +9,7 @@ from xdops.backbones.request import Request
 from xdops.convert import novelty
 from xdops.reproduce.table import Context
 from xdops.reproduce.tables import find_table
-from xdops.reproduce.tables.pointwise import BACKBONE, CONVERTED, LEFT, METHODS, PROBLEMS, build_network, prepare
+from xdops.reproduce.tables.pointwise import BACKBONE, CONVERTED, LEFT, METHODS, PROBLEMS, SIDE, build_network, prepare
 
 
 def test_rows_differ_in_the_convolutions_of_one_point_alone():
@@ -36,3 +36,9 @@ def test_the_channel_mixing_of_a_pde_network_is_what_is_left_alone():
     left, converted = (set(novelty(build_network(compared, method, request, 0))) for method in (LEFT, CONVERTED))
     assert left < converted
     assert all(name.endswith(".operation") for name in left)
+
+
+def test_the_network_for_images_has_convolutions_of_one_point():
+    compared, request = PROBLEMS[f"permuted MNIST, {SIDE} x {SIDE}"], Request("classification", 1, 10, (SIDE, SIDE))
+    left, converted = (set(novelty(build_network(compared, method, request, 0))) for method in (LEFT, CONVERTED))
+    assert converted - left == {"blocks.0.shortcut"}
