@@ -7,6 +7,7 @@ import torch
 
 from xdops.backbones import Request, build_backbone, operator_cnn
 from xdops.backbones.build import NAMED
+from xdops.backbones.request import TaskKind
 from xdops.errors import XDError
 
 REQUESTS = [
@@ -92,6 +93,33 @@ def raises(request):
 
 def not_a_network(request):
     return 5
+
+def both_ways(request):
+    return nn.Conv1d(request.in_channels, request.outputs, 3, padding=1)
+
+class ToThePast(nn.Conv1d):
+    def forward(self, x):
+        return super().forward(nn.functional.pad(x, (2, 0)))
+
+def past(request):
+    return ToThePast(request.in_channels, request.outputs, 3)
+
+class Paired(ToThePast):
+    def forward(self, x):  # a step sees the other of its pair: every second one looks ahead
+        coarse = nn.functional.avg_pool1d(x, 2, ceil_mode=True)
+        return super().forward(coarse).repeat_interleave(2, dim=2)[..., : x.shape[2]]
+
+def paired(request):
+    return Paired(request.in_channels, request.outputs, 3)
+
+def one_size(request):
+    return nn.Sequential(past(request), nn.Unflatten(2, request.spatial))
+
+def too_short(request):
+    from xdops import XDOperation
+
+    conv = nn.Conv1d(request.in_channels, request.outputs, 3, padding=1)
+    return XDOperation.from_conv(conv, input_size=8, causal=True)
 """
 
 
@@ -124,3 +152,32 @@ def test_a_users_function_in_the_current_folder_builds_the_backbone(own_module: 
 def test_a_backbone_that_does_not_fit_is_refused_with_the_reason(own_module: str, name: str, message: str) -> None:
     with pytest.raises(XDError, match=message):
         build_backbone(name, Request("classification", 2, 3, (16,)), seed=0)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 11, 12])
+@pytest.mark.parametrize("name", ["auto", "tcn", "undilated-tcn", "own_networks:past"])
+def test_networks_that_look_back_alone_are_taken_for_sequences(own_module: str, name: str, steps: int) -> None:
+    network = build_backbone(name, Request("next-step", 2, 2, (steps,)), seed=0)
+    assert network.training
+    assert network(torch.randn(3, 2, steps)).shape == (3, 2, steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("operator", "operator, whose outputs at the first .* depend on the later ones.*--backbone tcn"),
+        ("periodic", "depend on the later ones"),
+        ("own_networks:both_ways", "depend on the later ones"),
+        ("own_networks:paired", "depend on the later ones"),
+        ("own_networks:one_size", r"fails on inputs of shape \(2, 2, \d+\)"),
+        ("residual", r"outputs \(2, 2\) .*--backbone tcn"),
+        ("own_networks:too_short", r"too_short with an input of length (\d+).* input_size=\1"),
+    ],
+)
+@pytest.mark.parametrize("steps", [40, 41, 42, 43])
+@pytest.mark.parametrize("kind", ["next-step", "sequence-class"])
+def test_networks_that_look_ahead_or_take_one_length_are_refused_for_sequences(
+    own_module: str, name: str, message: str, steps: int, kind: TaskKind
+) -> None:
+    with pytest.raises(XDError, match=message):
+        build_backbone(name, Request(kind, 2, 2, (steps,)), seed=0)

@@ -1,5 +1,6 @@
 """Arrays are read from every format, and nothing is ever unpickled."""
 
+import sys
 from pathlib import Path
 
 import h5py
@@ -121,6 +122,18 @@ def test_a_truncated_file_is_called_unreadable(write, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     with pytest.raises(XDError, match="cannot be read"):
         open_arrays(path).read("x")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_matlab_file_without_its_last_arrays_is_called_cut_off_and_not_one_without_them(packed: bool, tmp_path: Path) -> None:
+    arrays = {name: np.random.default_rng(0).normal(size=50) for name in ("x", "y")}
+    scipy.io.savemat(tmp_path / "d.mat", arrays, do_compression=packed)
+    whole = (tmp_path / "d.mat").read_bytes()
+    first = 128 + 8 + int.from_bytes(whole[132:136], sys.byteorder)
+    for size in (132, first - 30, first - 1, first + 3, first + 8, len(whole) - 1):
+        (tmp_path / "d.mat").write_bytes(whole[:size])
+        with pytest.raises(XDError, match=f"the file ends at byte {size:,}, within an array"):
+            open_arrays(tmp_path / "d.mat")
 
 
 def test_unknown_endings_missing_files_and_empty_folders_are_refused(tmp_path: Path) -> None:

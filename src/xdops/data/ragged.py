@@ -28,7 +28,7 @@ RaggedPart = tuple[list[np.ndarray], np.ndarray | None]  # sequences (T, channel
 
 
 def is_ragged(file: ArrayFile) -> bool:
-    return LENGTH in file.names or f"{LENGTH}_train" in file.names
+    return any(name in file.names for name in (LENGTH, *(f"{LENGTH}_{part}" for part in PARTS)))
 
 
 def load_ragged(file: ArrayFile, name: str, settings: DataSettings) -> Task:
@@ -71,7 +71,7 @@ def read_part(file: ArrayFile, ending: str, kind: TaskKind, settings: DataSettin
     check_finite(x, x_name)
     check_range(x, x_name, target=False)
     lengths = whole_numbers(length, LENGTH + ending)
-    x = x.reshape(len(x), -1)
+    x = by_step(x, lengths)
     check_lengths(lengths, len(x), x_name)
     if kind == "next-step" and min(lengths) < 2:
         raise XDError(
@@ -89,12 +89,21 @@ def read_part(file: ArrayFile, ending: str, kind: TaskKind, settings: DataSettin
     return sequences, encode_classes(labels, y_name, "--kind next-step")
 
 
+def by_step(x: np.ndarray, lengths: list[int]) -> np.ndarray:
+    """(steps, channels); steps without channels are one channel, also as the single row that MATLAB makes of them."""
+    single_row = x.ndim == 2 and len(x) == 1 and x.shape[1] == sum(lengths)
+    return x.reshape(-1, 1) if single_row else x.reshape(len(x), -1)
+
+
 def whole_numbers(length: np.ndarray, name: str) -> list[int]:
     """How long each sequence is."""
     length = column(length)
-    numbers = length.ndim == 1 and length.dtype.kind in "iuf" and bool(np.isfinite(length).all())
-    if not numbers or not np.array_equal(length, np.round(length)):
-        raise XDError(f"{name} of shape {length.shape} and type {length.dtype}", "one whole number per sequence", "int")
+    hint = "length = numpy.array([len(s) for s in sequences])"
+    if length.ndim != 1 or length.dtype.kind not in "iuf":
+        raise XDError(f"{name} of shape {length.shape} and type {length.dtype}", "one whole number per sequence", hint)
+    broken = np.flatnonzero(~(np.isfinite(length) & (length == np.round(length))))
+    if len(broken):
+        raise XDError(f"{name} with {length[broken[0]]:g} for sequence {broken[0]}", "one whole number per sequence", hint)
     return [int(n) for n in length]
 
 
@@ -133,7 +142,9 @@ def make_reading(parts: dict[str, RaggedPart], kind: TaskKind, y_name: str) -> R
     longest = max(len(s) for sequences, _ in parts.values() for s in sequences)
     classes: tuple[str, ...] | tuple[int, ...] = ()
     if kind == "sequence-class":
-        classes = check_classes({p: (np.empty(0), y) for p, (_, y) in parts.items() if y is not None}, "classification", y_name)
+        classes = check_classes(
+            {p: (np.empty(0), y) for p, (_, y) in parts.items() if y is not None}, "classification", y_name, "--kind next-step"
+        )
     binary = all(np.isin(s, (0, 1)).all() for sequences, _ in parts.values() for s in sequences)
     channels = train.shape[1]
     scaling = Scaling((0.0,) * channels, (1.0,) * channels) if binary else Scaling.of(train.astype(np.float64))
@@ -182,8 +193,8 @@ def separate_inputs(reading: Reading, x: np.ndarray, length: np.ndarray, name: s
     """New sequences for a network, each (1, channels, T)."""
     if x.ndim not in (1, 2):
         raise XDError(f"{name} of shape {x.shape}", "numbers (steps,) or (steps, channels)", "--x-name")
-    x = x.reshape(len(x), -1)
     lengths = whole_numbers(length, f"the lengths of {name}")
+    x = by_step(x, lengths)
     check_lengths(lengths, len(x), name)
     if x.shape[1] != reading.request.in_channels:
         raise XDError(

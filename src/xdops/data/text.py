@@ -58,8 +58,9 @@ def number_words(texts: list[list[str]], names: list[str]) -> Text:
     for words, name in zip(texts[1:], names[1:], strict=True):
         unknown = list(dict.fromkeys(word for word in words if word not in vocabulary))
         if unknown:
+            count = "1 word" if len(unknown) == 1 else f"{len(unknown):,} words"
             raise XDError(
-                f"{name} with {len(unknown):,} words that the training text has not: {', '.join(map(repr, unknown[:5]))}",
+                f"{name} with {count} that the training text has not: {', '.join(map(repr, unknown[:5]))}",
                 "words of the training text alone",
                 "write <unk> for the others, as the official files do",
             )

@@ -153,8 +153,9 @@ def check_lengths(lengths: Sequence[int], steps: int, name: str) -> None:
             "drop empty sequences",
         )
     if sum(lengths) != steps:
+        all_steps = "1 step" if steps == 1 else f"{steps:,} steps"
         raise XDError(
-            f"{name} with {steps:,} steps, and {len(lengths):,} lengths that add up to {sum(lengths):,}",
+            f"{name} with {all_steps}, and {len(lengths):,} lengths that add up to {sum(lengths):,}",
             "sequences one after the other, whose lengths add up to all steps",
             "length = [len(s) for s in sequences], x = numpy.concatenate(sequences)",
         )

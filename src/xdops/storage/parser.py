@@ -88,9 +88,26 @@ def layout(path: str) -> dict[str, Any]:
         return {"description": written if isinstance(written, str) else None, "arrays": arrays}
 
 
+def check_whole(path: str) -> None:
+    """Refuse a file of MATLAB 5 to 7 that ends within an array: its parser lists what comes before, and misses the rest silently.
+
+    After 128 bytes, of which the last two tell the order of bytes, follow arrays: type, number of bytes, those bytes.
+    """
+    with open(path, "rb") as file:
+        orders = {b"IM": "little", b"MI": "big"}
+        order: Any = orders.get(file.read(128)[126:])
+        size, end = os.fstat(file.fileno()).st_size, 128
+        while order and end < size:
+            file.seek(end + 4)
+            end += 8 + int.from_bytes(file.read(4), order)
+    if order and end != size:
+        raise ValueError(f"the file ends at byte {size:,}, within an array that ends at byte {end:,}")
+
+
 def list_mat(path: str) -> list[str]:
     import scipy.io
 
+    check_whole(path)
     return [name for name, *_ in scipy.io.whosmat(path)]
 
 
@@ -113,6 +130,7 @@ def cells(path: str) -> dict[str, np.ndarray]:
     """Every entry of every cell array as NAME/NUMBER, other arrays by their names."""
     import scipy.io
 
+    check_whole(path)
     found = {}
     for name, array in scipy.io.loadmat(path).items():
         if isinstance(array, np.ndarray) and array.dtype == object:
