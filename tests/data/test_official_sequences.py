@@ -40,7 +40,7 @@ def test_music_is_read_piece_by_piece(tmp_path: Path) -> None:
     [
         ({"testdata": rolls(4, notes=90)}, "notes 0 to 89"),
         ({"traindata": rolls(5, 0)}, "piece 1 of traindata .* 0 steps long"),
-        ({"traindata": rolls(1)}, "1 steps long; expected at least two"),
+        ({"traindata": rolls(1)}, "1 step long; expected at least two"),
         ({"validdata": rolls(4) * np.uint8(3)}, "values from 0 to 3"),
         ({"validdata": None}, "without validdata"),
         ({"validdata": np.zeros((4, 88))}, "expected a cell array"),
