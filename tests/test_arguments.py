@@ -15,7 +15,7 @@ from xdops.arguments import checked, fits, shown
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, dft, permutation
 from xdops.pde import BurgersSettings, DarcySettings, burgers_field, published_forcing, solve_darcy
-from xdops.search import OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Split, load_checkpoint
+from xdops.search import OptimizerSettings, Problem, ScheduleSettings, SearchSettings, Split, load_checkpoint, load_weights
 
 
 class Reads(Protocol):
@@ -84,6 +84,8 @@ def net() -> nn.Sequential:
 
 
 X = torch.ones(1, 2, 12)
+#: No machine has both kinds of device.
+MISSING = "mps" if torch.cuda.is_available() else "cuda"
 
 #: Calls that once went wrong without a word, or ended in another library's error.
 CALLS: dict[str, tuple[Callable[[], object], str]] = {
@@ -106,6 +108,12 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "an input without channels": (lambda: operation().plan_for(torch.zeros(2)), "shape"),
     "a list to freeze": (lambda: operation().freeze(["K"]), r"names=\['K'\]"),
     "no channels": (lambda: xdops.SpectralConv(0, 1, (3,)), "0 -> 1 channels"),
+    "a device that there is not": (lambda: xdops.SpectralConv(1, 1, (3,), device="gpu"), "device='gpu' .*try: device='cpu'"),
+    "a device that is not here": (lambda: xdops.SpectralConv(1, 1, (3,), device=MISSING), f"device='{MISSING}' "),
+    "weights of whole numbers": (lambda: xdops.SpectralConv(1, 1, (3,), dtype=torch.int64), "dtype=torch.int64"),
+    "a path without end": (lambda: xdops.save(net(), "x" * 5000), "path of 5,000 characters for xdops.save.*a shorter one"),
+    "folders without end": (lambda: load_weights("y/" * 3000, net()), "path of 6,000 characters for load_weights"),
+    "a path with a null": (lambda: xdops.load("a\0b", net), "null"),
     "no modes": (lambda: xdops.SpectralConv(1, 1, ()), "with modes"),
     "channels below zero": (lambda: xdops.named.convolution(-1, 2, 3, 12), "-1 to 2 channels"),
     "channels of many bits": (lambda: xdops.named.graph_convolution(2**70, 2, torch.eye(4)), "below 2.31"),

@@ -7,6 +7,7 @@ show(op, 3.5) is then answered by an XDError: input_size=3.5 is neither a whole 
 Whole numbers of numpy are taken as Python's own, paths may be texts, and lists stand for tuples; True is no number.
 """
 
+import errno
 import inspect
 import numbers
 import os
@@ -71,6 +72,27 @@ def check(name: str, value: Any, hint: Any, where: str) -> None:
         where = where.removesuffix(".__init__")
         example = f"{name}={get_args(hint)[0]!r}" if get_origin(hint) is Literal else f"help({where}) says what it takes"
         raise XDError(f"{name}={shown(value)} for {where}", described(hint), example)
+    if isinstance(value, str | os.PathLike) and _takes_paths(hint):
+        _check_path(name, value, where)
+
+
+def _takes_paths(hint: Any) -> bool:
+    either = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return any(one in (Path, os.PathLike) or get_origin(one) is os.PathLike for one in either)
+
+
+def _check_path(name: str, path: str | os.PathLike[str], where: str) -> None:
+    """Refuse what the system takes for no path at all, whether or not anything is there."""
+    try:
+        os.lstat(path)
+    except ValueError as error:  # a null character, or half of one
+        raise XDError(f"{name}={shown(path)} for {where} ({error})", "a path", "another name") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            length = len(os.fspath(path))
+            raise XDError(
+                f"{name} of {length:,} characters for {where}", "a path short enough for this system", "a shorter one"
+            ) from error
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -107,7 +129,7 @@ def _fits_class(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, numbers.Integral if hint is int else numbers.Real) and not isinstance(value, bool)
     if hint in (Path, os.PathLike):
-        return isinstance(value, str | os.PathLike) and "\0" not in str(value)
+        return isinstance(value, str | os.PathLike)
     if hint is Callable:
         return callable(value)
     try:

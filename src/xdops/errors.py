@@ -17,6 +17,11 @@ class XDError(ValueError):
         return XDError, (self.given, self.expected, self.hint)
 
 
+def several(count: int, noun: str) -> str:
+    """1 sequence, 2,000 sequences."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def first_line(error: BaseException) -> str:
     """What another library's error says, in a line: the rest of some goes on for pages."""
     text = str(error).strip()

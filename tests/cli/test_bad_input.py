@@ -31,6 +31,8 @@ NAVIER_STOKES = "data navier-stokes --samples 2 --size 8 --solver-size 16 --time
 #: No machine has both kinds of device.
 MISSING_DEVICE = "mps" if torch.cuda.is_available() else "cuda"
 
+CORES = os.cpu_count() or 1
+
 WHOLE = ("1.5", "-1", "99999999999999999999")
 NUMBER = ("nan", "inf", "-1")
 SHARED = "no/such/b.json", "file/b.json", "notes", ("mine.json", "holds something else")
@@ -42,7 +44,7 @@ Value = str | tuple[str, str]
 WORKERS: dict[str, tuple[Value, ...]] = {
     "--workers": (*WHOLE, "0", "100000"),
     "--ray": ("", "nowhere"),
-    "--cpus-per-run": (*WHOLE, "0", "100000"),
+    "--cpus-per-run": (*WHOLE, "0", "100000", (str(4 * CORES + 1), f"from 1 to {4 * CORES}: four threads per core")),
     "--gpus-per-run": (*WHOLE, "1000"),
 }
 
@@ -75,7 +77,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--lr": (*NUMBER, "0", "1e400", "abc", "", ("1e300", "at most 1e\\+09"), ("1e-320", "learns nothing")),
         "--backbone-lr": (*NUMBER, "0"),
         "--arch-lr": (*NUMBER, "0", ("1e300", "at most 1e\\+09")),
-        "--warmup": (*WHOLE, ("1", "--warmup 1 of 1 epochs, after which no architecture moves")),
+        "--warmup": (*WHOLE, ("1", "--warmup 1 of 1 epoch, after which no architecture moves")),
         "--batch-size": (*WHOLE, "0"),
         "--clip": (*NUMBER, "0", "1e-300"),
         "--crop": (*WHOLE, "0", ("3", "--crop 3 for a grid of 24.*at least 8"), ("24", "less than the longest side"), "25"),
@@ -234,7 +236,7 @@ CASES: dict[str, str] = {
     f"search data.npz --out new {FAST} --depth 1 0 1 --spaces backbone": "--depth 1 0 1",
     f"search data.npz --out new {FAST} --x-name a --y-name b": "no array 'a' and 'b'",
     f"search data.npz --out run --resume {FAST} --epochs 3": "search.epochs is 1 there, 3 here",
-    f"search data.npz --out new {FAST} --batch-size 43 --backbone badbackbone:Norm": "fails in training on 1 examples",
+    f"search data.npz --out new {FAST} --batch-size 43 --backbone badbackbone:Norm": r"fails in training on 1 example \(",
     f"search data.npz --out new {FAST} --seeds 9999 --epochs 10000000": "--however-long",
     "predict": "RUN|required|Required|missing|Missing",
     "predict run": "DATA|required|Required|missing|Missing",

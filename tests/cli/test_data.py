@@ -79,7 +79,7 @@ BAD = {
     "burgers --viscosity -0.1 --out d.npz": "viscosity -0.1",
     "burgers --samples 0 --out d.npz": "samples = 0",
     "burgers --size 101 --out d.npz": "size = 101",
-    "burgers --samples 1 --size 64 --steps 1 --viscosity 1e-9 --time 50 --out d.npz": "1 steps of 50",
+    "burgers --samples 1 --size 64 --steps 1 --viscosity 1e-9 --time 50 --out d.npz": "1 step of 50",
     "darcy --size 2 --out d.npz": "size 2",
     "darcy --size 85 --solver-size 400 --out d.npz": "size 85 from solver_size 400",
     "darcy --low 0 --out d.npz": "permeability low 0",

@@ -91,6 +91,26 @@ def test_ctrl_c_while_python_imports_us_is_no_traceback(home: Path) -> None:
     assert "Traceback" not in errors
 
 
+def test_ctrl_c_while_something_is_cleared_away_is_no_traceback() -> None:
+    program = """
+from xdops.cli import door
+class Late:
+    def __init__(self, error): self.error = error
+    def __del__(self): raise self.error
+door.prepare(own_process=True)
+Late(KeyboardInterrupt())
+Late(KeyError("told"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0
+    assert "KeyboardInterrupt" not in ended.stderr
+    assert "KeyError: 'told'" in ended.stderr
+
+
+def test_a_name_without_end_is_cut_short() -> None:
+    assert len(door.one_line(f"given {'x' * 5000}.npz; expected a file")) < 300
+
+
 def test_the_module_of_the_console_script_imports_nothing_heavy() -> None:
     code = "import sys; import xdops.cli.main; print([m for m in ('torch', 'numpy', 'tyro', 'rich') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -34,7 +34,7 @@ from xdops.errors import XDError
 from xdops.report.result_plots import method_colours
 from xdops.report.rows import against_paper, here
 from xdops.reproduce.reproduction import in_order, select
-from xdops.reproduce.tables import Context, MeasuredRow
+from xdops.reproduce.tables import Context, MeasuredRow, Prepared
 from xdops.reproduce.tables.paper import PAPER
 
 __all__ = ["in_a_folder_of_its_own"]  # a fixture that every test here uses
@@ -196,6 +196,21 @@ def test_what_the_settings_of_a_row_do_not_tell_is_noticed_in_its_unfinished_run
     replace_rows(monkeypatch, [dataclasses.replace(row, prepare=lambda seed: prepare("CNN", 8, seed, 0.5))])
     assert reproduce("mini", "-q") == 2
     assert "settings.weights.lr is 0.01 there, 0.5 here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("makes_data", [False, True])
+def test_data_that_are_missing_are_refused_before_anything_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path, makes_data: bool
+) -> None:
+    def missing(seed: int) -> Prepared:
+        raise XDError("no digits", "digits", "download them")
+
+    replace_rows(monkeypatch, [dataclasses.replace(search_row("CNN", 8), prepare=missing, makes_data=makes_data)])
+    assert reproduce("mini") == 2
+    said = capsys.readouterr()
+    assert said.out == ("[1/2] CNN, resolution 8, seed 0\n" if makes_data else "")  # making data takes long: for whom is said first
+    assert "given no digits" in said.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_row_that_diverges_is_recorded_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch, capsys) -> None:

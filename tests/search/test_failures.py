@@ -11,7 +11,7 @@ from search_support import SETTINGS, make_network, make_problem, make_split
 from torch import Tensor, nn
 
 from xdops.errors import XDError
-from xdops.search import Diverged, OptimizerSettings, Silent, load_checkpoint, load_weights, save_checkpoint, search
+from xdops.search import Diverged, Metric, OptimizerSettings, Silent, load_checkpoint, load_weights, save_checkpoint, search
 from xdops.search.checkpoint import newest, save_generation
 from xdops.storage import files as search_files
 
@@ -191,3 +191,68 @@ def test_an_older_generation_that_is_damaged_does_not_stop_the_next_one(tmp_path
         (tmp_path / name).write_text(json.dumps({"facts": {"best": best}}))
     save_generation(tmp_path, {"a": torch.zeros(1)}, {"best": None})
     assert newest(tmp_path) is not None
+
+
+def fails(*arguments: object) -> Tensor:
+    raise KeyError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"),
+    [
+        (nn.Linear(5, 3), make_problem()),  # signals have 12 points
+        (make_network(), make_problem(loss=fails)),
+        (make_network(), make_problem(metric=Metric("broken", fails, True))),
+    ],
+    ids=["network", "loss", "metric"],
+)
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_fails_in_the_first_epoch_leaves_nothing_in_the_way(tmp_path: Path, network, problem, resume: bool) -> None:
+    out, settings = tmp_path / "new" / "run", dataclasses.replace(SETTINGS, epochs=1)
+    with pytest.raises((RuntimeError, KeyError)):
+        search(network, problem, settings, out, resume=resume, progress=Silent())
+    assert not (tmp_path / "new").exists()
+    search(make_network(), make_problem(), settings, out, progress=Silent())
+
+
+def test_what_fails_first_leaves_other_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").mkdir()
+    for name in ("notes.txt", "tensorboard/mine"):
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(KeyError):
+        search(make_network(), make_problem(loss=fails), SETTINGS, tmp_path, progress=Silent())
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "tensorboard"}
+    assert (tmp_path / "tensorboard" / "mine").exists()
+
+
+def test_what_fails_later_keeps_the_epochs_before(tmp_path: Path) -> None:
+    calls = []
+
+    def later(prediction: Tensor, y: Tensor) -> Tensor:
+        calls.append(1)
+        return fails() if len(calls) == 9 else nn.functional.cross_entropy(prediction, y)
+
+    with pytest.raises(KeyError):
+        search(make_network(), make_problem(loss=later), SETTINGS, tmp_path / "run", progress=Silent())
+    kept = newest(tmp_path / "run" / "checkpoints")
+    assert kept is not None
+    assert kept.facts["position"]["epoch"] == 1
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "scores.json", "result.json"])
+def test_a_file_that_a_run_would_overwrite_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(XDError, match=f"holds {name} but no run.json"):
+        search(make_network(), make_problem(), SETTINGS, tmp_path, progress=Silent())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_that_could_not_be_written_in_the_end_is_refused_in_the_beginning(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, epochs=1)
+    search(make_network(), make_problem(), settings, tmp_path, progress=Silent())
+    (tmp_path / "result.json").unlink()
+    (tmp_path / "result.json").symlink_to("result.json")
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*") if not path.is_dir()}
+    with pytest.raises(XDError, match=r"result.json, which could not be written"):
+        search(make_network(), make_problem(), settings, tmp_path, resume=True, progress=Silent())
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*") if not path.is_dir()} == before

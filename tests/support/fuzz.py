@@ -68,7 +68,7 @@ def finished(home: Path) -> None:
 def unfinished(home: Path) -> None:
     """Stopped at any moment after the first checkpoint."""
     data(home)
-    for wait in np.arange(0.2, 5, 0.05):
+    for wait in np.geomspace(0.2, 60, 60):  # machines may be busy
         shutil.rmtree(home / "run", ignore_errors=True)
         ending = run(f"search data.npz --out run {FLAGS} --epochs 20 --spaces xd", home, signals=[(float(wait), signal.SIGINT)])
         if ending.code == 130 and len(list(home.rglob("last-*.json"))) == 2:

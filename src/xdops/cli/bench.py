@@ -19,7 +19,7 @@ from xdops.cli import terminal
 from xdops.cli.measured import check_json
 from xdops.engine import kernels
 from xdops.engine.machine import measured_rates, rates
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.measuring.machine import machine_facts
 from xdops.report.performance import LAYERS, NETWORKS, SWEEP, check_page, write_document
 from xdops.storage.documents import with_digest
@@ -238,7 +238,9 @@ def _say_rates(console: Console) -> None:
 
 def _check(repetitions: int, target: Path | None) -> None:
     if not 3 <= repetitions <= MOST_REPETITIONS:
-        raise XDError(f"{repetitions} repetitions", f"at least 3, for a spread, at most {MOST_REPETITIONS:,}", "--repetitions 7")
+        raise XDError(
+            several(repetitions, "repetition"), f"at least 3, for a spread, at most {MOST_REPETITIONS:,}", "--repetitions 7"
+        )
     check_json(target, "xdops bench")
 
 

@@ -11,6 +11,7 @@
 import codecs
 import os
 import platform
+import re
 import signal
 import sys
 import tempfile
@@ -25,6 +26,8 @@ from xdops import __version__
 from xdops.errors import XDError, is_memory
 
 BAD_INPUT, MISTAKE, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
+
+_LONGEST_WORD = 1000
 
 #: How signs are written on a terminal that does not have them.
 _PLAIN = {"±": "+-", "–": "-", "—": "-", "×": "x", "µ": "u", "…": "...", "─": "-", "━": "-", "│": "|", "┃": "|", "•": "*"}
@@ -108,7 +111,8 @@ def say(text: str, code: int) -> int:
 
 
 def one_line(text: str) -> str:
-    """Control characters, line ends and what is no text at all, spelled out."""
+    """Control characters, line ends and what is no text at all, spelled out; words without end, as paths may be, cut short."""
+    text = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: f"{word[0][:100]}...{word[0][-100:]}", text)
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
@@ -134,6 +138,7 @@ def prepare(own_process: bool) -> None:
     if own_process:
         for descriptor in range(3):
             _open_if_closed(descriptor)
+        sys.unraisablehook = _drop_interrupts
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # what users are to know is said, in one line
     for name in ("stdout", "stderr"):
@@ -156,6 +161,12 @@ def drop_output() -> None:
         os.dup2(sys.stdout.fileno(), 1)
     except OSError:
         return
+
+
+def _drop_interrupts(found: "sys.UnraisableHookArgs") -> None:
+    """A Ctrl-C that comes while Python clears something away cannot be raised there; Python would print a traceback of it."""
+    if not isinstance(found.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(found)
 
 
 def _open_if_closed(descriptor: int) -> None:

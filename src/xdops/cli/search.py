@@ -16,7 +16,7 @@ from xdops.cli.places import check_shared_memory, find_place
 from xdops.cli.workers import WorkerOptions, open_workers
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.experiments.experiment import Experiment, first_process
 from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, SETTINGS
@@ -323,7 +323,9 @@ def plan(experiment: Experiment) -> str:
     epochs = experiment.search.epochs
     steps = ", ".join(f"{count} to epoch {end}" for count, end in experiment.tuning.rungs(epochs))
     names = ", ".join(experiment.tuning.ranges.bounds)
-    return f"tuning {names} on validation, for every space alike: {steps}; {experiment.tuning.epochs(epochs)} epochs each"
+    return (
+        f"tuning {names} on validation, for every space alike: {steps}; {several(experiment.tuning.epochs(epochs), 'epoch')} each"
+    )
 
 
 def default_out(data: str) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from rich.console import Console
 
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.search import Progress
 from xdops.search.distributed import under_torchrun
 from xdops.storage.place import Place
@@ -32,14 +32,16 @@ class WorkerOptions:
         cores = os.cpu_count() or 1
         if not 1 <= self.workers <= 4 * cores:
             raise XDError(f"--workers {self.workers}", f"from 1 to {4 * cores}, four per core here", f"--workers {cores}")
-        if self.cpus is not None and not 1 <= self.cpus <= 4096:
-            raise XDError(f"--cpus-per-run {self.cpus}", "at least 1", "--cpus-per-run 1")
+        most = 4096 if self.ray is not None else 4 * cores // self.workers
+        if self.cpus is not None and not 1 <= self.cpus <= most:
+            where = "" if self.ray is not None else f": four threads per core here, for {self.workers} at a time"
+            raise XDError(f"--cpus-per-run {self.cpus}", f"from 1 to {most:,}{where}", "--cpus-per-run 1")
         if self.gpus < 0:
             raise XDError(f"--gpus-per-run {self.gpus}", "0 or more", "--gpus-per-run 0")
         here = torch.cuda.device_count()
         if self.ray is None and self.gpus * self.workers > here:
             given = f"--gpus-per-run {self.gpus} for {self.workers} at a time"
-            raise XDError(given, f"at most {here} GPUs, those of this machine", "--gpus-per-run 0")
+            raise XDError(given, f"at most {several(here, 'GPU')}, those of this machine", "--gpus-per-run 0")
         if self.ray is not None and self.workers > 1:
             raise XDError(
                 f"--workers {self.workers} with --ray", "one of them: a cluster runs as many as it has room for", "--ray alone"

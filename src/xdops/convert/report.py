@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdops.errors import several
 from xdops.measuring.tables import html_table, table
 
 _CONVERTED = ("layer", "was", "is", "size", "depth", "weights", "architecture", "error", "note")
@@ -62,8 +63,7 @@ class ConversionReport:
     @property
     def summary(self) -> str:
         """One sentence."""
-        plural = "" if len(self.converted) == 1 else "s"
-        total = f"{len(self.converted)} layer{plural} converted, {self.architecture:,} architecture parameters"
+        total = f"{several(len(self.converted), 'layer')} converted, {self.architecture:,} architecture parameters"
         whole = "" if self.model_error is None else f", of the whole model {self.model_error:.1e}"
         return f"{total}, largest relative error {self.layer_error:.1e}{whole}"
 

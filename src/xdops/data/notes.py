@@ -4,6 +4,7 @@ import numpy as np
 
 from xdops.data.layout import MEANING
 from xdops.data.task import Reading
+from xdops.errors import several
 
 
 def describe(
@@ -37,7 +38,3 @@ def describe_crops(reading: Reading) -> str:
     size = " x ".join(map(str, reading.request.spatial))
     how = "blended" if reading.request.kind == "dense" else "averaged"
     return f"trained on random crops of {size}; validated, tested and predicted at any size, in tiles that overlap and are {how}"
-
-
-def several(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -10,7 +10,16 @@ from torch import Tensor
 from xdops.arguments import checked
 from xdops.backbones.request import Request, TaskKind
 from xdops.data.arrays import ArrayFile, open_arrays
-from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_shape, check_single, check_varied
+from xdops.data.checks import (
+    check_classes,
+    check_finite,
+    check_range,
+    check_scaled,
+    check_shape,
+    check_single,
+    check_told_apart,
+    check_varied,
+)
 from xdops.data.layout import channels_second, spatial_of
 from xdops.data.notes import describe, describe_crops
 from xdops.data.ragged import LENGTH, RAGGED, is_ragged, load_ragged
@@ -19,7 +28,7 @@ from xdops.data.settings import DataSettings
 from xdops.data.split import PARTS, Arrays, check_fractions, divide
 from xdops.data.targets import as_grids, as_vectors, encode_classes, guess_kind
 from xdops.data.task import Reading, Task, layout_of, make_problem
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.search.settings import check_seed
 
 __all__ = ["DataSettings", "load_task", "task_from_arrays"]
@@ -83,7 +92,7 @@ def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
     check_agreement(checked, settings.y_name)
     total = sum(len(targets) for _, targets in checked.values())
     if total < LEAST_EXAMPLES:
-        raise XDError(f"{total} examples", f"at least {LEAST_EXAMPLES}", "more data")
+        raise XDError(several(total, "example"), f"at least {LEAST_EXAMPLES}", "more data")
     parts, how_split = divide(checked, kind, settings.split, settings.split_seed)
     check_varied(parts["train"][0], f"the training part of {settings.x_name}", "input")
     if kind != "classification":
@@ -91,7 +100,12 @@ def task_from_arrays(arrays: Arrays, name: str, settings: DataSettings) -> Task:
         parts = {part: (inputs, targets.astype(np.float32)) for part, (inputs, targets) in parts.items()}
         check_varied(parts["train"][1], f"the training part of {settings.y_name}", "target")
     reading = make_reading(parts["train"], kind, layout, x.shape, check_classes(parts, kind, settings.y_name))
-    tensors = {part: (scaled(reading, inputs), encoded(reading, targets)) for part, (inputs, targets) in parts.items()}
+    check_told_apart(parts["train"][0], reading.x_scaling, f"the training part of {settings.x_name}")
+    if reading.y_scaling is not None:
+        check_told_apart(parts["train"][1], reading.y_scaling, f"the training part of {settings.y_name}")
+    tensors = {
+        part: (scaled(reading, inputs), encoded(reading, targets, settings.y_name)) for part, (inputs, targets) in parts.items()
+    }
     sizes = {part: len(targets) for part, (_, targets) in parts.items()}
     notes = describe(reading, x, y, settings.layout is None, settings.kind is None, sizes, how_split)
     if settings.crop is not None:
@@ -133,7 +147,7 @@ def check_part(
         targets = as_grids(y, x.shape, layout, y_name)
     if len(x) != len(targets):
         raise XDError(
-            f"{x_name} with {len(x)} examples and {y_name} with {len(targets)}",
+            f"{x_name} with {several(len(x), 'example')} and {y_name} with {len(targets)}",
             "as many targets as inputs",
             "the examples come first: (N, ...)",
         )
@@ -186,8 +200,9 @@ def scaled(reading: Reading, x: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(values))
 
 
-def encoded(reading: Reading, y: np.ndarray) -> Tensor:
+def encoded(reading: Reading, y: np.ndarray, name: str) -> Tensor:
     """Class numbers, or the targets themselves."""
-    if reading.classes:
+    if reading.y_scaling is None:
         return torch.from_numpy(np.searchsorted(np.asarray(reading.classes), y).astype(np.int64))
+    check_scaled(reading.y_scaling.apply(y), name)
     return torch.from_numpy(np.ascontiguousarray(y, dtype=np.float32))

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from xdops.backbones.request import Request, TaskKind
 from xdops.data.arrays import ArrayFile
-from xdops.data.checks import check_classes, check_finite, check_range, check_scaled
+from xdops.data.checks import check_classes, check_finite, check_range, check_scaled, check_told_apart
 from xdops.data.scaling import Scaling
 from xdops.data.settings import DataSettings
 from xdops.data.split import PARTS, split_indices
 from xdops.data.targets import column, encode_classes
 from xdops.data.task import Reading, Task
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.search import Problem, Sequences
 from xdops.search.examples import check_lengths
 
@@ -49,7 +49,7 @@ def load_ragged(file: ArrayFile, name: str, settings: DataSettings) -> Task:
     given = {ending.removeprefix("_") or "all": read_part(file, ending, kind, settings) for ending in endings}
     total = sum(len(sequences) for sequences, _ in given.values())
     if total < LEAST_SEQUENCES:
-        raise XDError(f"{total} sequences", f"at least {LEAST_SEQUENCES}", "more data")
+        raise XDError(several(total, "sequence"), f"at least {LEAST_SEQUENCES}", "more data")
     channels = {sequence.shape[1] for sequences, _ in given.values() for sequence in sequences}
     if len(channels) > 1:
         raise XDError(f"parts with {sorted(channels)} channels", "the same channels in every part", "--x-name")
@@ -84,7 +84,7 @@ def read_part(file: ArrayFile, ending: str, kind: TaskKind, settings: DataSettin
         return sequences, None
     labels = column(file.read(y_name))
     if labels.ndim and len(labels) != len(lengths):
-        given = f"{y_name} of shape {labels.shape} for {len(lengths)} sequences"
+        given = f"{y_name} of shape {labels.shape} for {several(len(lengths), 'sequence')}"
         raise XDError(given, "one label per sequence", "--kind next-step, or --y-name")
     return sequences, encode_classes(labels, y_name, "--kind next-step")
 
@@ -138,7 +138,9 @@ def make_reading(parts: dict[str, RaggedPart], kind: TaskKind, y_name: str) -> R
     """Everything that is learned about the data itself comes from the training part."""
     train = np.concatenate(parts["train"][0])
     if kind == "next-step" and (train == train[:1]).all():
-        raise XDError(f"{len(train):,} steps that are all the same in the training part", "steps that differ", "another array")
+        raise XDError(
+            f"{several(len(train), 'step')} that are all the same in the training part", "steps that differ", "another array"
+        )
     longest = max(len(s) for sequences, _ in parts.values() for s in sequences)
     classes: tuple[str, ...] | tuple[int, ...] = ()
     if kind == "sequence-class":
@@ -148,6 +150,7 @@ def make_reading(parts: dict[str, RaggedPart], kind: TaskKind, y_name: str) -> R
     binary = all(np.isin(s, (0, 1)).all() for sequences, _ in parts.values() for s in sequences)
     channels = train.shape[1]
     scaling = Scaling((0.0,) * channels, (1.0,) * channels) if binary else Scaling.of(train.astype(np.float64))
+    check_told_apart(train, scaling, "the training part of x")
     request = Request(kind, channels, len(classes) or channels, (longest,))
     return Reading(request, "TC", scaling, None if binary or classes else scaling, classes)
 
@@ -183,7 +186,7 @@ def describe(reading: Reading, parts: dict[str, RaggedPart], settings: DataSetti
         target = f"the next step, {'zeros and ones' if reading.y_scaling is None else 'numbers'}"
     sizes = " ".join(f"{len(parts[p][0])} {name}," for p, name in zip(PARTS, ("training", "validation", "test"), strict=True))
     return (
-        f"{len(lengths):,} sequences of {min(lengths)} to {max(lengths)} steps, {channels} channel{'' if channels == 1 else 's'}",
+        f"{several(len(lengths), 'sequence')} of {min(lengths)} to {max(lengths)} steps, {several(channels, 'channel')}",
         f"predicted: {target}{overrules}",
         f"{sizes.rstrip(',')} sequences: {how}",
     )
@@ -198,7 +201,7 @@ def separate_inputs(reading: Reading, x: np.ndarray, length: np.ndarray, name: s
     check_lengths(lengths, len(x), name)
     if x.shape[1] != reading.request.in_channels:
         raise XDError(
-            f"{name} with {x.shape[1]} {'channel' if x.shape[1] == 1 else 'channels'}",
+            f"{name} with {several(x.shape[1], 'channel')}",
             f"{reading.request.in_channels}, as in training",
             "--x-name",
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from xdops.data.places import find_file
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 
 SOURCE = "the Linguistic Data Consortium (LDC99T42), in the version of Mikolov's `simple-examples`"
 END = "<eos>"  # of a sentence, a word like any other
@@ -33,7 +33,7 @@ def load_text(data_dir: str | Path | None = None) -> Text:
     found = len(text.words), (len(text.train), len(text.validation), len(text.test))
     if found != (WORDS, TOKENS):
         raise XDError(
-            f"{paths[0].parent} with {found[0]:,} different words, {found[1]} in all",
+            f"{paths[0].parent} with {several(found[0], 'different word')}, {found[1]} in all",
             f"{WORDS:,} and {TOKENS}, as the official files have",
             f"the files of {SOURCE}",
         )
@@ -58,9 +58,8 @@ def number_words(texts: list[list[str]], names: list[str]) -> Text:
     for words, name in zip(texts[1:], names[1:], strict=True):
         unknown = list(dict.fromkeys(word for word in words if word not in vocabulary))
         if unknown:
-            count = "1 word" if len(unknown) == 1 else f"{len(unknown):,} words"
             raise XDError(
-                f"{name} with {count} that the training text has not: {', '.join(map(repr, unknown[:5]))}",
+                f"{name} with {several(len(unknown), 'word')} that the training text has not: {', '.join(map(repr, unknown[:5]))}",
                 "words of the training text alone",
                 "write <unk> for the others, as the official files do",
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xdops.data.task import Task
-from xdops.errors import XDError, first_line
+from xdops.errors import XDError, first_line, several
 from xdops.experiments.finished import describe_run, finished_result
 from xdops.experiments.folder import (
     SETTINGS,
@@ -67,7 +67,7 @@ class Experiment:
             raise XDError(f"--seeds {self.seeds}", f"from 1 to {MOST_SEEDS:,}; 3 or more to tell skill from chance", "--seeds 3")
         if self.search.warmup >= self.search.epochs and set(self.spaces) != {"backbone"}:
             raise XDError(
-                f"--warmup {self.search.warmup} of {self.search.epochs} epochs, after which no architecture moves",
+                f"--warmup {self.search.warmup} of {several(self.search.epochs, 'epoch')}, after which no architecture moves",
                 "fewer epochs of warm-up than of training",
                 f"--warmup {self.search.epochs // 2}",
             )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from xdops.errors import XDError, first_line, is_memory
+from xdops.errors import XDError, first_line, is_memory, several
 from xdops.search import Diverged, Interrupted, Problem, SearchSettings
 from xdops.search.batches import step_count
 from xdops.search.distributed import make_fabric, under_torchrun
@@ -39,8 +39,9 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
             except Exception as error:
                 if isinstance(error, XDError) or is_memory(error):
                     raise
+                examples = several(step.examples, "example")
                 raise XDError(
-                    f"backbone {name}, which fails in training on {step.examples} examples ({type(error).__name__}: {error})",
+                    f"backbone {name}, which fails in training on {examples} ({type(error).__name__}: {error})",
                     "a network that can be trained",
                     "another --batch-size if it is the last, smaller batch; or mend the backbone",
                 ) from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.matrices.kmatrix import KMatrix
 from xdops.matrices.matrix_plan import MatrixPlan
 from xdops.matrices.structured import Rows, StructuredMatrix
@@ -45,7 +45,7 @@ class Kronecker(StructuredMatrix):
         """Multiply along the last N dimensions of x, each no longer than its matrix is wide; `rows` per dimension."""
         dims = len(self.matrices)
         if x.dim() < dims:
-            raise XDError(f"an input with {x.dim()} dimensions", f"at least {dims}", "x[None]")
+            raise XDError(f"an input with {several(x.dim(), 'dimension')}", f"at least {dims}", "x[None]")
         for i, matrix in enumerate(self.matrices):
             x = matrix.apply(x, dim=i - dims, rows=None if rows is None else rows[i], plan=plan)
         return x

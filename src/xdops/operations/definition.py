@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from xdops.engine.geometry import pad, place
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.matrices import Kronecker
 from xdops.matrices.pairs import check_floating, to_complex
 from xdops.operations.axes import Axis
@@ -107,8 +107,8 @@ def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequen
         )
     if shape[1] != channels:
         raise XDError(
-            f"an input with {shape[1]} channels, shape {tuple(shape)}",
-            f"{channels} channels",
+            f"an input with {several(shape[1], 'channel')}, shape {tuple(shape)}",
+            several(channels, "channel"),
             "channels come second",
         )
     for dim, (m, axis) in enumerate(zip(shape[2:], axes, strict=True)):

@@ -29,7 +29,7 @@ from xdops.engine.shift import (
 )
 from xdops.engine.shift_plan import ShiftPlan
 from xdops.engine.tracing import is_compiled, is_traced
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.matrices import KMatrix
 from xdops.matrices.learnable import read
 from xdops.matrices.pairs import check_floating
@@ -140,14 +140,15 @@ class ShiftInvariantOperation(BaseOperation):
         check_device(x, mine)
         check_dtype(x, mine.dtype)
         if x.dim() != len(self.windows) + 2:
+            channels = several(self.in_channels, "channel")
             raise XDError(
                 f"an input of shape {tuple(x.shape)}",
-                f"{len(self.windows) + 2} dimensions: (batch, {self.in_channels} channels{', points' * len(self.windows)})",
+                f"{len(self.windows) + 2} dimensions: (batch, {channels}{', points' * len(self.windows)})",
                 "x[None] for a single example, x[:, None] for a single channel",
             )
         if x.shape[1] != self.in_channels:
-            given = f"an input with {x.shape[1]} channels, shape {tuple(x.shape)}"
-            raise XDError(given, f"{self.in_channels} channels", "channels come second")
+            given = f"an input with {several(x.shape[1], 'channel')}, shape {tuple(x.shape)}"
+            raise XDError(given, several(self.in_channels, "channel"), "channels come second")
         most = {"circular": 0, "reflect": 1}.get(self.padding_mode)
         for m, window in zip(x.shape[2:], self.windows, strict=True):
             if most is not None and max(window.pad) > m - most:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from xdops.arguments import check_fields, checked
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.pde.fields import burgers_field
 from xdops.pde.limits import check_count, check_even, check_field, check_indices, check_positive, check_seed
 
@@ -94,7 +94,7 @@ def _solve(u0: Tensor, viscosity: float, time: float, period: float, steps: int 
         least = math.ceil(time * frequencies.max().item() / STABLE)
         if steps < least:
             raise XDError(
-                f"{steps} steps of {time / steps:.3g}",
+                f"{several(steps, 'step')} of {time / steps:.3g}",
                 f"at least {least} steps ({time / least:.3g} or shorter): longer ones are unstable here",
                 "steps=None, which chooses them",
             )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xdops.errors import several
 from xdops.experiments.verdict import CONFIDENCE, ENOUGH_SEEDS, Comparison, compare
 from xdops.report.summary import SpaceSummary, is_share, with_spread
 from xdops.search import MeanMetric
@@ -153,7 +154,7 @@ def beside(pair: Compared) -> str:
 
 def sample(found: Comparison) -> str:
     count = len(found.seeds)
-    return f"{found.examples:,} test examples and {count} {'seed' if count == 1 else 'seeds'}"
+    return f"{several(found.examples, 'test example')} and {several(count, 'seed')}"
 
 
 def interval(pair: Compared) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.measuring.duration import hours
 from xdops.report.paired import paired_rows
 from xdops.report.paper_state import paper_state
@@ -227,12 +227,8 @@ def spell(values: Mapping[str, Any]) -> str:
 
 
 def machine(facts: Mapping[str, Any]) -> str:
-    known = f"{facts['processor']}, {facts['cores']} cores, {count(facts['threads'], 'thread')}, torch {facts['torch']}"
+    known = f"{facts['processor']}, {facts['cores']} cores, {several(facts['threads'], 'thread')}, torch {facts['torch']}"
     return f"{known}, {facts['gpu']}" if "gpu" in facts else known
-
-
-def count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

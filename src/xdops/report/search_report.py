@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from xdops.errors import several
 from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, RESULTS
 from xdops.experiments.tuning import Tuned
@@ -162,7 +163,7 @@ def facts(finished: Finished, where: str) -> dict[str, str]:
     search, tuned = identity["search"], identity.get("tuning", {}).get("ranges", {})
     weights, architecture = search["weights"], search["architecture"]
     step, arch_step = (AS_TUNED if name in tuned else f"{o['lr']:g}" for name, o in (("lr", weights), ("arch_lr", architecture)))
-    frozen = f"at first {AS_TUNED}" if "warmup" in tuned else f"for the first {search['warmup']} epochs"
+    frozen = f"at first {AS_TUNED}" if "warmup" in tuned else f"for the first {several(search['warmup'], 'epoch')}"
     return {
         "backbone": finished.network.backbone,
         "epochs": str(search["epochs"]),

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from xdops.convert import arch_parameters
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.operations import XDOperation
 from xdops.reproduce.table import Prepared, Row, SearchRow, Sketch, TunedRow
 from xdops.search.batches import Step, step_count
@@ -51,7 +51,7 @@ class Planned:
         runs, steps = (sum(getattr(row, name) for row in counted) for name in ("runs", "steps"))
         flops, hours = (sum(getattr(row, name) for row in counted) for name in ("flops", "hours"))
         missing = len(rows) - len(counted)
-        less = f"{missing} {'row' if missing == 1 else 'rows'} not counted, whose data are missing" if missing else ""
+        less = f"{several(missing, 'row')} not counted, whose data are missing" if missing else ""
         return cls(label, runs, 0, steps, flops, hours, less)
 
 

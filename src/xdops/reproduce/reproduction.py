@@ -96,7 +96,7 @@ class Reproduction:
             with lock(folder):
                 if is_finished(folder):
                     return False
-                self._run_one(row, seed, folder, lambda: progress, tell=lambda line: None)
+                self._run_one(row, seed, folder, lambda: progress, announce=lambda: None, tell=lambda line: None)
         except Held:
             return False
         return True
@@ -138,8 +138,8 @@ class Reproduction:
                 if is_finished(folder):
                     return False
                 left = self._time_left(rows, runs)
-                tell(name + (f"; about {left} left in all" if left else ""))
-                self._run_one(row, seed, folder, progress, tell)
+                announced = name + (f"; about {left} left in all" if left else "")
+                self._run_one(row, seed, folder, progress, lambda: tell(announced), tell)
         except Held as held:
             tell(f"{name}: left to {held.by} which is running it")
             return False
@@ -191,16 +191,29 @@ class Reproduction:
         write_sealed(self.home / row.folder / ROW, "row", digest(settings), facts)
         write_machine(self._folder(row, seed), row, seed, search)
 
-    def _run_one(self, row: Row, seed: int, folder: Path, progress: Callable[[], Progress | None], tell: Report) -> None:
-        """Nothing is written before the data are known to be there."""
+    def _run_one(
+        self,
+        row: Row,
+        seed: int,
+        folder: Path,
+        progress: Callable[[], Progress | None],
+        announce: Callable[[], None],
+        tell: Report,
+    ) -> None:
+        """Nothing is announced and nothing written before the data are known to be there, or to be made here."""
         started = time.monotonic()
         if isinstance(row, MeasuredRow):
+            announce()
             values = {name: float(value) for name, value in row.measure(seed).items()}
             self._claim(row, seed)
             write_measured(folder, row, seed, values, time.monotonic() - started)
             return
         assert isinstance(row, SearchRow)
+        if row.makes_data:
+            announce()
         prepared = row.prepare(seed)
+        if not row.makes_data:
+            announce()
         settings = dataclasses.replace(prepared.settings, seed=seed)
         self._claim(row, seed, identify(prepared.network, prepared.problem, settings, prepared.describe))
         try:

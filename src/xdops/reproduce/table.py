@@ -93,7 +93,8 @@ class SearchRow(Row):
     far the operations are from where they started after the last epoch. chosen_by: what candidates are compared by on validation,
     the loss where the metric alone can be had cheaply. judge(folder of the run, seed): more about what was
     trained, asked for once when a run is finished; its values come in addition, or in the place of the reported one. sketch: what
-    `xdops plan` measures where the data of the row are not there, and would take long to make.
+    `xdops plan` measures where the data of the row are not there, and would take long to make. makes_data: prepare makes them, for
+    minutes; where it does not, data that are missing are refused before the run is announced.
     """
 
     prepare: Callable[[int], Prepared]
@@ -101,6 +102,7 @@ class SearchRow(Row):
     chosen_by: Literal["metric", "loss"] = "metric"
     judge: Callable[[Path, int], Judged] | None = None
     sketch: Callable[[], Sketch] | None = None
+    makes_data: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from xdops.arguments import check_fields
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Sequences:
         check_fields(self)
         check_lengths(self.lengths, len(self.x), "x")
         if len(self.y) != len(self.x) or (self.counted is not None and self.counted.shape != self.x.shape[:1]):
-            raise XDError(f"{len(self.x)} steps of x and {len(self.y)} of y", "a target for every step", "y[:len(x)]")
+            raise XDError(f"{several(len(self.x), 'step')} of x and {len(self.y)} of y", "a target for every step", "y[:len(x)]")
         if self.counted is not None and not all(bool(self.counted[place].any()) for place in self._places):
             raise XDError("a sequence of which no step counts", "at least one step of each", "leave it out")
 
@@ -153,9 +153,8 @@ def check_lengths(lengths: Sequence[int], steps: int, name: str) -> None:
             "drop empty sequences",
         )
     if sum(lengths) != steps:
-        all_steps = "1 step" if steps == 1 else f"{steps:,} steps"
         raise XDError(
-            f"{name} with {all_steps}, and {len(lengths):,} lengths that add up to {sum(lengths):,}",
+            f"{name} with {several(steps, 'step')}, and {several(len(lengths), 'length')} that add up to {sum(lengths):,}",
             "sequences one after the other, whose lengths add up to all steps",
             "length = [len(s) for s in sequences], x = numpy.concatenate(sequences)",
         )

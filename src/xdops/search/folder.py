@@ -17,6 +17,9 @@ from xdops.storage.documents import digest, make_sense, named_differences, read_
 from xdops.storage.files import is_temporary
 
 RUN, SCORES, RESULT, CHECKPOINTS = "run.json", "scores.json", "result.json", "checkpoints"
+METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+#: All of a run, in the order in which it is written.
+WRITTEN = (RUN, CHECKPOINTS, METRICS, TENSORBOARD, SCORES, RESULT)
 _HINT = "another --out (out=...)"
 
 
@@ -26,6 +29,9 @@ def check_folder(out: Path, identity: dict[str, Any], resume: bool) -> bool:
     if not path.exists():
         if (out / CHECKPOINTS).exists() and any(not is_temporary(p) for p in (out / CHECKPOINTS).iterdir()):
             raise XDError(f"{out}, which holds checkpoints but no {RUN}", "a new folder, or a whole run", _HINT)
+        others = [name for name in (METRICS, SCORES, RESULT) if (out / name).exists()]
+        if others:
+            raise XDError(f"{out}, which holds {others[0]} but no {RUN}", "a new folder: it would be overwritten", _HINT)
         return False
     if not resume:
         raise XDError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
+from xdops.search.folder import METRICS, TENSORBOARD
 from xdops.search.pictures import operator_pictures
 from xdops.search.results import EpochRecord
 from xdops.storage.files import append_line, disk_error, write_file
@@ -22,7 +23,7 @@ class Records:
     def __init__(self, out: Path, done: list[EpochRecord], epochs: int) -> None:
         """epochs: of the whole run."""
         self._epochs = epochs
-        self._lines, folder = out / "metrics.jsonl", out / "tensorboard"
+        self._lines, folder = out / METRICS, out / TENSORBOARD
         # A run that was killed may have written more than its checkpoint knows: both logs go back to the checkpoint.
         write_file(self._lines, "".join(json.dumps(r.to_dict()) + "\n" for r in done).encode())
         self._folder = folder

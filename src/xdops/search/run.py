@@ -1,6 +1,7 @@
 """One search from start to end, or its first epochs."""
 
 import pickle
+import shutil
 import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -27,7 +28,17 @@ from xdops.search.checkpoint import (
     save_generation,
 )
 from xdops.search.distributed import launch, make_fabric, total, under_torchrun
-from xdops.search.folder import CHECKPOINTS, check_folder, write_identity, write_result, write_scores
+from xdops.search.folder import (
+    CHECKPOINTS,
+    METRICS,
+    RESULT,
+    SCORES,
+    WRITTEN,
+    check_folder,
+    write_identity,
+    write_result,
+    write_scores,
+)
 from xdops.search.identity import identify
 from xdops.search.loop import Loop
 from xdops.search.packing import load_network, pack_network
@@ -39,7 +50,7 @@ from xdops.search.seeds import reproducible
 from xdops.search.settings import SearchSettings
 from xdops.search.signals import StopRequest, stop_on_signals
 from xdops.storage.documents import digest
-from xdops.storage.files import DiskFull, make_folder
+from xdops.storage.files import DiskFull, check_target, make_folder
 from xdops.storage.lock import lock
 
 T = TypeVar("T")
@@ -155,12 +166,17 @@ def _train_here(
     shown = (progress or suitable_progress()) if fabric.is_global_zero else Silent()
     with reproducible(), rates_restored(), stop_on_signals(announce=fabric.is_global_zero) as stop:
         loop = Loop(fabric, network, problem, settings)
-        run = _Run(loop, out, identify(network, problem, settings, describe), shown)
+        run, failed = _Run(loop, out, identify(network, problem, settings, describe), shown), False
         try:
             run.open(resume)
             return work(run, stop)
+        except (Interrupted, Diverged, DiskFull):  # which leave something to go on from, or to look at
+            raise
+        except Exception:
+            failed = True
+            raise
         finally:
-            run.close()
+            run.close(failed)
             loop.parameters.freeze_architecture(False)
             for module, training in modes.items():
                 module.training = training
@@ -173,6 +189,7 @@ class _Run:
         self.loop, self.out, self.identity, self.progress = loop, out, identity, progress
         self.digest = digest(identity)
         self.folder = out / CHECKPOINTS
+        self.begun: list[Path] = []  # by this call: files and folders of a run that was not there before
         self.records: Records | None = None
         self.held = ExitStack()
 
@@ -203,7 +220,10 @@ class _Run:
     def _take(self, resume: bool) -> None:
         if under_torchrun():
             self.held.enter_context(lock(self.out))
+        for name in (METRICS, SCORES, RESULT):
+            check_target(self.out / name, 1)
         if not check_folder(self.out, self.identity, resume):
+            self.begun = [self.out / name for name in WRITTEN if not (self.out / name).exists()]
             make_folder(self.out)
             write_identity(self.out, self.identity)
 
@@ -283,11 +303,16 @@ class _Run:
         self._first(lambda: write_result(self.out, self.identity, result))
         return result
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:
+        """failed: by what is no matter of going on, as a network does that cannot be trained. If no epoch was done, nothing is left
+        of it: the corrected call finds nothing in its way."""
         with self.held:
             if self.records is not None:
                 self.records.close()
             self.progress.finish()
+            if failed and not self.loop.position.history:
+                for path in self.begun:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def _first(self, action: Callable[[], T]) -> T:
         """Do it on the first process, whose result all return; if it fails there, all raise the same error and none waits."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from xdops.arguments import check_fields
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 
 OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop"]
 ScheduleName = Literal["constant", "step", "cosine", "plateau"]
@@ -75,7 +75,7 @@ class ScheduleSettings:
             _at_least("factor", value, 0)
         if isinstance(self.factor, tuple | list) and self.name == "step" and len(self.factor) != len(self.milestones):
             raise XDError(
-                f"{len(self.factor)} factors for {len(self.milestones)} milestones",
+                f"{several(len(self.factor), 'factor')} for {several(len(self.milestones), 'milestone')}",
                 "one per milestone, or one number",
                 "factor=0.1",
             )

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from xdops.search import EpochRecord, Silent
+from xdops.search.folder import METRICS
 from xdops.search.signals import stop_on_signals
 from xdops.workers.board import Board
 from xdops.workers.jobs import Job
@@ -106,7 +107,7 @@ class _Told(Silent):
         self.job, self.sign, self.best, self.epochs = job, sign, _HOPELESS, 0
 
     def start(self, epochs: int, steps: int, metric: str, epoch: int) -> None:
-        lines = (self.job.folder / "metrics.jsonl").read_text().splitlines()
+        lines = (self.job.folder / METRICS).read_text().splitlines()
         for line in lines[:epoch]:
             self.epoch(EpochRecord(**json.loads(line)), False)
 

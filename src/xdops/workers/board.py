@@ -15,11 +15,11 @@ from rich.live import Live
 from rich.text import Text
 
 from xdops.errors import XDError
+from xdops.search.folder import METRICS
 from xdops.storage.lock import is_held
 from xdops.storage.mirror import Mirror
 from xdops.workers.jobs import Job
 
-METRICS = "metrics.jsonl"
 #: At a URL, beside a run that a worker is at.
 RUNNING = ".running"
 #: What is shown of an epoch.

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.search import Interrupted, Silent
 from xdops.search.signals import stop_on_signals
 from xdops.storage.place import Place
@@ -217,7 +217,11 @@ def check_resources(cpus: int, gpus: int) -> None:
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(m.get("CPU", 0) >= cpus and m.get("GPU", 0) >= gpus for m in machines):
         there = "; ".join(f"{m.get('CPU', 0):.0f} CPUs and {m.get('GPU', 0):.0f} GPUs" for m in machines)
-        raise XDError(f"runs of {cpus} CPUs and {gpus} GPUs", f"what one machine has: {there}", "--cpus-per-run 1 --gpus-per-run 0")
+        raise XDError(
+            f"runs of {several(cpus, 'CPU')} and {several(gpus, 'GPU')}",
+            f"what one machine has: {there}",
+            "--cpus-per-run 1 --gpus-per-run 0",
+        )
 
 
 def check_shared(place: Place) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 
 #: Features of residues in PDNET's order, with their numbers of channels; each gives two maps per channel, along rows and columns.
 RESIDUE_FEATURES = {"ss": 3, "pssm": 22, "sa": 1, "entropy": 1}
@@ -51,7 +51,7 @@ def make_protein(
     """Check and arrange what files hold. where: they are, for errors."""
     length = len(sequence)
     if length < 2:
-        raise XDError(f"{where} with a sequence of {length} residues", "at least 2", HINT)
+        raise XDError(f"{where} with a sequence of {several(length, 'residue')}", "at least 2", HINT)
     residue = [as_residue(features, key, count, length, where) for key, count in RESIDUE_FEATURES.items()]
     pair = [as_array(features, key, (length, length), where) for key in PAIR_FEATURES]
     cleaned, known = clean_distances(distances, length, distances_where)
@@ -86,7 +86,7 @@ def as_array(features: Mapping[str, object], key: str, shape: tuple[int, ...], w
         bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         count = int((~np.isfinite(array)).sum())
         raise XDError(
-            f"{where} with {count} values of feature {key!r} that are NaN or infinite, the first at {bad}",
+            f"{where} with {several(count, 'value')} of feature {key!r} that are NaN or infinite, the first at {bad}",
             "finite features; only distances may be missing",
             HINT,
         )

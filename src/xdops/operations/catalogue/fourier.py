@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from xdops.arguments import checked
-from xdops.errors import XDError
+from xdops.errors import XDError, first_line
 from xdops.matrices import KMatrix, dft, digit_reversal
 from xdops.matrices.pairs import to_complex
 from xdops.matrices.radices import prime_factors
@@ -60,6 +60,7 @@ class SpectralConv(nn.Module):
                 "positive numbers, modes in 1 to 3 dimensions",
                 "modes=(8, 8)",
             )
+        check_kind(device, dtype)
         self.in_channels, self.out_channels = c_in, c_out
         shape = (2 ** (len(self.modes) - 1), c_in, c_out, *self.modes, 2)
         self.weight = nn.Parameter(torch.rand(shape, device=device, dtype=dtype) / (c_in * c_out))
@@ -69,6 +70,16 @@ class SpectralConv(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_channels} -> {self.out_channels}, modes={self.modes}"
+
+
+def check_kind(device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+    """Refuse devices that are not here, and weights that are no real numbers."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise XDError(f"dtype={dtype}", "a real type: complex weights are pairs", "dtype=torch.float32")
+    try:
+        torch.empty(1, device=device, dtype=dtype)
+    except (RuntimeError, AssertionError) as error:
+        raise XDError(f"device={str(device)!r} ({first_line(error)})", "a device of this machine", "device='cpu'") from error
 
 
 def spectral_convolution(x: Tensor, weights: Sequence[Tensor], modes: Sequence[int]) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from xdops.arguments import checked
-from xdops.errors import XDError
+from xdops.errors import XDError, several
 from xdops.matrices.pairs import to_pairs
 from xdops.measuring.tables import html_table
 from xdops.operations.axes import Axis
@@ -135,7 +135,9 @@ def _inputs(op: XDOperation, reference: XDOperation, size: Sequence[int]) -> tup
     """All unit inputs where that is few, else seeded random ones: E|A x|^2 = |A|_F^2 for standard normal x."""
     if len(size) != len(op.axes):
         raise XDError(
-            f"input_size={tuple(size)} for an operation in {len(op.axes)} dimensions", "a length for each", "input_size=None"
+            f"input_size={tuple(size)} for an operation in {several(len(op.axes), 'dimension')}",
+            "a length for each",
+            "input_size=None",
         )
     entries, outputs = op.in_channels, op.out_channels
     for dim, (m, a, b) in enumerate(zip(size, op.axes, reference.axes, strict=True)):

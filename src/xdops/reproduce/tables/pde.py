@@ -120,6 +120,7 @@ def row(preset: Preset, method: str, setting: Mapping[str, Value], every: int, p
                 prepare=partial(prepare, own, every, method, data_dir),
                 report="last",
                 sketch=partial(sketch, own, every, method),
+                makes_data=True,
             )
             for name, own in preset.candidates(method).items()
         }

@@ -50,6 +50,7 @@ def row(preset: Preset, method: str, trained_at: int, data_dir: Path | None) -> 
         report="last",
         judge=partial(judge, preset, method, trained_at, data_dir),
         sketch=partial(sketch, preset, every, method),
+        makes_data=True,
     )
 
 
