@@ -74,7 +74,9 @@ def test_images_may_be_searched_so_and_other_layers_are_left_alone():
     torch.testing.assert_close(network(x), expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize(("settings", "message"), [({"span": 0}, "span=0"), ({"boundary": "wrap"}, "wrap")])
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"span": 0}, "span=0"), ({"span": 10**9}, "at most 1048576"), ({"boundary": "wrap"}, "wrap")]
+)
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(XDError, match=message):
         XDConfig(shift_invariant=True, **settings)

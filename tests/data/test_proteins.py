@@ -120,6 +120,7 @@ BAD_FEATURES: dict[str, tuple[Callable[[], object], str]] = {
     "whole numbers beyond all floats": (lambda: changed(sa=[10**400] * LENGTH), "'sa' that is not numeric"),
     "words": (lambda: changed(sa=["a"] * LENGTH), "'sa' that is not numeric"),
     "complex numbers": (lambda: changed(sa=np.full(LENGTH, 1j)), "'sa' that is not numeric"),
+    "text": (lambda: changed(sa=np.full(LENGTH, "1.5")), r"'sa' that is not numeric \(text\)"),
     "no dict": (lambda: [1, 2], "no dict"),
     "no sequence": (lambda: changed(seq=None), "no dict with a sequence"),
 }

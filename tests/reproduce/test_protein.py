@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from xdops.data.proteins import load_domains
+from xdops.errors import XDError
 from xdops.report.distance_maps import draw_distance_maps
 from xdops.report.paired import paired_rows
 from xdops.report.result_page import write_page
 from xdops.reproduce.candidates import Tried
-from xdops.reproduce.protein import DILATED, METHODS, PRESETS, RESNET, XD, build_network, domain_parts, log_cosh
+from xdops.reproduce.protein import DILATED, METHODS, PRESETS, RESNET, XD, build_network, domain_parts, log_cosh, problem
 from xdops.reproduce.protein.presets import Architecture
 from xdops.reproduce.protein.problem import FOLDS, fixed_folds
 from xdops.reproduce.reproduction import Reproduction
@@ -38,8 +39,9 @@ def write_domains(root: Path, count: int) -> None:
 
 
 @pytest.fixture
-def domains(tmp_path: Path) -> Path:
+def domains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_domains(tmp_path, 10)
+    monkeypatch.setattr(problem, "DOMAINS", 10)
     load_parts.cache_clear()
     return tmp_path
 
@@ -52,6 +54,18 @@ def test_every_protein_is_tested_once_and_never_trained_on_in_its_fold(domains: 
         ids = [p.id for group in (part.train, part.validation, part.test) for p in group]
         assert len(set(ids)) == len(ids)
         assert len(part.train) == 6
+
+
+def test_a_part_of_the_domains_is_refused_since_folds_would_be_others(domains: Path) -> None:
+    write_domains(domains, 9)
+    with pytest.raises(XDError, match="9 domains; expected 10"):
+        domain_parts(domains, 0)
+
+
+def test_a_list_that_leaves_nothing_to_train_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problem, "load_pdnet", lambda data_dir, name: [None] * problem.VALIDATION)
+    with pytest.raises(XDError, match=r"100 proteins in deepcov.lst; expected more than 100"):
+        problem.pdnet_parts(None)
 
 
 def test_folds_do_not_depend_on_the_order_of_the_proteins_and_hold_all_lengths(domains: Path) -> None:

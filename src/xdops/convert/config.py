@@ -13,6 +13,9 @@ from xdops.operations.axes import SizeRule
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.operations.warmstart import Depth, Presence
 
+#: A window of more points takes minutes to be made, and one of a thousand times as many all memory.
+LARGEST_SPAN = 1 << 20
+
 #: The settings that decide which layers are converted.
 _WHETHER = ("convs", "pointwise", "pools", "max_pools", "skips", "shortcuts", "overrides")
 
@@ -62,6 +65,8 @@ class XDConfig:
             raise XDError(f"perturb={self.perturb}", "zero or a positive number", "perturb=0.01")
         if self.span < 1:
             raise XDError(f"span={self.span}", "a positive number of points", "span=32")
+        if self.span > LARGEST_SPAN:
+            raise XDError(f"span={self.span}", f"at most {LARGEST_SPAN} points", "as many as outputs should see of the inputs")
         if self.shift_invariant and self.boundary == "wrap":
             raise XDError('shift_invariant=True with boundary="wrap"', "the boundary of the layer itself", 'boundary="exact"')
         if self.kernel_size is not None and self.kernel_size < 1:

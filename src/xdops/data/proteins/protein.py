@@ -94,10 +94,12 @@ def as_array(features: Mapping[str, object], key: str, shape: tuple[int, ...], w
 
 
 def as_floats(given: object) -> np.ndarray:
-    """Raises TypeError, ValueError or OverflowError for what is not; numpy would drop imaginary parts with a mere warning."""
+    """Raises TypeError, ValueError or OverflowError for what is not; numpy would drop imaginary parts and read text as numbers."""
     array = np.asarray(given)
     if array.dtype.kind == "c":
         raise TypeError("complex numbers")
+    if array.dtype.kind in "US":
+        raise TypeError("text")
     return array.astype(np.float64)
 
 

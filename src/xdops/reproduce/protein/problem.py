@@ -11,6 +11,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Request
 from xdops.data.proteins import CHANNELS, Protein, Proteins, load_domains, load_pdnet, mae_8
+from xdops.errors import XDError
 from xdops.search import Batch, Crops, MeanMetric, Problem, Tiles
 
 METRIC = "MAE_8"
@@ -18,6 +19,8 @@ METRIC = "MAE_8"
 FARTHEST = 16.0
 #: Zeros around a protein.
 MARGIN = 5
+#: How many domains the laptop's set has, and the folds that they are dealt into.
+DOMAINS = 40
 FOLDS = 5
 #: Of PDNET's list deepcov, the first ones.
 VALIDATION = 100
@@ -35,6 +38,12 @@ class Parts:
 def pdnet_parts(data_dir: Path | None) -> Parts:
     """The published protocol: deepcov, of which the first 100 for validation; tested on PSICOV."""
     deepcov, psicov = (tuple(load_pdnet(data_dir, name)) for name in ("deepcov", "psicov"))
+    if len(deepcov) <= VALIDATION:
+        raise XDError(
+            f"{len(deepcov)} proteins in deepcov.lst",
+            f"more than {VALIDATION}: the first {VALIDATION} are for validation",
+            "PDNET's own list",
+        )
     return Parts(deepcov[VALIDATION:], deepcov[:VALIDATION], psicov)
 
 
@@ -43,7 +52,10 @@ def domain_parts(data_dir: Path | None, fold: int) -> Parts:
 
     Of the validation fold every third protein is used: nothing is selected by it, and whole proteins take long to predict.
     """
-    folds = fixed_folds(load_domains(data_dir))
+    domains = load_domains(data_dir)
+    if len(domains) != DOMAINS:
+        raise XDError(f"{len(domains)} domains", f"{DOMAINS}, by which the folds are fixed", "the whole file")
+    folds = fixed_folds(domains)
     validation = (fold + 1) % FOLDS
     train = [protein for i, part in enumerate(folds) if i not in (fold, validation) for protein in part]
     return Parts(tuple(train), tuple(folds[validation][::3]), tuple(folds[fold]))
