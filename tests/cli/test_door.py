@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from commands import Commands, assert_refused
 
-from xdops.cli import door
+from xdops.cli import door, terminal
 from xdops.cli.main import main
 from xdops.storage.lock import lock, lock_file
 
@@ -107,6 +107,12 @@ Late(KeyError("told"))
     assert "KeyError: 'told'" in ended.stderr
 
 
+def test_a_terminal_without_columns_is_still_printed_to(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    terminal.console().print("60 predictions")
+    assert capsys.readouterr().out == "60 predictions\n"
+
+
 def test_a_name_without_end_is_cut_short() -> None:
     assert len(door.one_line(f"given {'x' * 5000}.npz; expected a file")) < 300
 
@@ -155,6 +161,7 @@ def test_a_mistake_of_ours_is_one_line_that_names_a_log_with_the_traceback(monke
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
         (PermissionError(13, "Permission denied", "/root/x"), 2, r"given /root/x \(Permission denied\)"),
         (OSError(28, "No space left on device"), 2, "No space left"),
+        (OSError(27, "File too large"), 2, "an output that cannot be written to"),
         (ImportError("library.so: failed to map segment from shared object"), 2, "does not fit into memory"),
     ],
 )

@@ -101,3 +101,9 @@ def test_a_document_with_a_digest_is_noticed_when_it_is_changed_or_about_somethi
     for changed, about in ((document | {"a": 1.6}, "burgers"), (document | {"digest": None}, "burgers"), (document, "darcy")):
         with pytest.raises(XDError, match=r"d\.json, which does not verify"):
             without_digest(path, json.loads(json.dumps(changed)), about)
+
+
+def test_a_seal_without_a_version_is_none_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"seal": {}}')
+    with pytest.raises(XDError, match="or not by xdops"):
+        read_sealed(tmp_path / "settings.json", "settings")

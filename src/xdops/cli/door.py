@@ -186,7 +186,7 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
 def _unwritable(error: OSError) -> bool:
     import errno
 
-    return error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)
+    return error.errno in (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, errno.EDQUOT)
 
 
 def _first_line(error: BaseException) -> str:

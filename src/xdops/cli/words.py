@@ -13,6 +13,8 @@ from xdops.errors import XDError
 
 #: A complaint is cut here: it may repeat the whole usage.
 _LONGEST = 400
+#: No path may be longer on any system, and nothing else is that long.
+_LONGEST_WORD = 4000
 
 
 def fill(command: Any, words: Sequence[str], name: str) -> Any:
@@ -31,10 +33,18 @@ def fill(command: Any, words: Sequence[str], name: str) -> Any:
 
 
 def check_words(words: Sequence[str], name: str) -> None:
-    """Refuse empty words, which a shell makes of a variable that is not set: as a path it would be the current folder."""
+    """Refuse empty words, which a shell makes of a variable that is not set: as a path it would be the current folder. Refuse ~
+    that no shell has replaced, as in --out=~/runs: a folder of that name would be made here."""
     for before, word in zip([name, *words], words, strict=False):
         if not word or (word.startswith("--") and word.endswith("=")):
             raise XDError(f"nothing as the value after {word or before}", "a value", f"{name} --help")
+        if len(word) > _LONGEST_WORD:
+            raise XDError(
+                f"a word of {len(word):,} characters after {before[:100]}", f"at most {_LONGEST_WORD:,}", "a shorter path"
+            )
+        value = word.partition("=")[2] if word.startswith("--") else word
+        if value == "~" or value.startswith("~/"):
+            raise XDError(f"{word}, in which ~ does not stand for your home", "a path", "a space before ~ and no quotes, or $HOME")
 
 
 def check_here() -> None:

@@ -92,7 +92,7 @@ def opened(path: Path, document: Json, kind: str, run: str | None, hint: str = "
     if not isinstance(seal, dict) or seal.get("format") != FORMAT:
         found = (
             f"by xdops {seal.get('version')}"
-            if isinstance(seal, dict)
+            if isinstance(seal, dict) and isinstance(seal.get("version"), str)
             else "by xdops 0.1 before files were sealed, or not by xdops"
         )
         raise XDError(f"{path}, which was written {found}", f"a file of this version, {__version__}, format {FORMAT}", hint)

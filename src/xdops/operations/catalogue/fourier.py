@@ -20,6 +20,7 @@ from xdops.matrices.radices import prime_factors
 from xdops.matrices.special import diagonal
 from xdops.operations.architecture import ARCHITECTURE
 from xdops.operations.axes import Axis
+from xdops.operations.catalogue.parts import check_real
 from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import (
     Depth,
@@ -60,7 +61,8 @@ class SpectralConv(nn.Module):
                 "positive numbers, modes in 1 to 3 dimensions",
                 "modes=(8, 8)",
             )
-        check_kind(device, dtype)
+        check_real(dtype)
+        check_device_here(device)
         self.in_channels, self.out_channels = c_in, c_out
         shape = (2 ** (len(self.modes) - 1), c_in, c_out, *self.modes, 2)
         self.weight = nn.Parameter(torch.rand(shape, device=device, dtype=dtype) / (c_in * c_out))
@@ -72,12 +74,9 @@ class SpectralConv(nn.Module):
         return f"{self.in_channels} -> {self.out_channels}, modes={self.modes}"
 
 
-def check_kind(device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-    """Refuse devices that are not here, and weights that are no real numbers."""
-    if dtype is not None and not dtype.is_floating_point:
-        raise XDError(f"dtype={dtype}", "a real type: complex weights are pairs", "dtype=torch.float32")
+def check_device_here(device: torch.device | str | None) -> None:
     try:
-        torch.empty(1, device=device, dtype=dtype)
+        torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise XDError(f"device={str(device)!r} ({first_line(error)})", "a device of this machine", "device='cpu'") from error
 

@@ -20,6 +20,7 @@ from xdops.operations.catalogue.parts import (
     cheapest_axes,
     check_channels,
     check_modes,
+    check_real,
     fourier_pair,
     frequency_rows,
     in_dtype,
@@ -80,6 +81,7 @@ def convolution(
     """
     dims = spatial_dims(input_size)
     check_channels(in_channels, out_channels)
+    check_real(dtype)
     if groups < 1 or in_channels % groups or out_channels % groups:
         raise XDError(f"{in_channels} to {out_channels} channels in {groups} groups", "channels divisible by groups", "groups=1")
     pad = padding if isinstance(padding, str) else none_negative(padding, dims, "padding")

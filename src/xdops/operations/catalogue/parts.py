@@ -83,8 +83,15 @@ def check_channels(in_channels: int, out_channels: int) -> None:
         )
 
 
+def check_real(dtype: torch.dtype | None) -> None:
+    """Refuse weights that are no real numbers."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise XDError(f"dtype={dtype}", "a real floating-point type, as complex parameters are pairs", "dtype=torch.float32")
+
+
 def initial_weight(in_channels: int, out_channels: int, kernel: Sequence[int], dtype: torch.dtype | None) -> Tensor:
     check_channels(in_channels, out_channels)
+    check_real(dtype)
     weight = torch.empty(out_channels, in_channels, *kernel, dtype=dtype)
     nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # as nn.Conv*d does
     return weight
