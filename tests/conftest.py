@@ -21,6 +21,11 @@ def _seeded() -> None:
     torch.manual_seed(0)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that go one after the other in one process come first, so that the other processes have work meanwhile."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Where torch would die in a reduced precision, do what `check_precision` advises, before anything is computed."""
     texts = (path.read_text() for path in {item.path for item in session.items})

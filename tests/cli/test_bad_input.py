@@ -217,7 +217,7 @@ CASES: dict[str, str] = {
     "search pipes": "pipe, a socket or a device",
     "search device.npz": "pipe, a socket or a device",
     "search loop.npz": "cannot be opened|does not exist",
-    f"search {'x' * 300}.npz": "too long",
+    f"search {'x' * 300}.npz": "path of 304 characters",
     "search emptyfolder": "holds no .npy",
     "search notes": "holds no .npy",
     "search folder.npz": "holds no .npy",

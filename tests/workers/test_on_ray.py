@@ -19,6 +19,9 @@ from xdops.storage.mirror import Mirror
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'xdops[ray]')")
 
+#: One at a time: two Rays on two cores wait for each other.
+pytestmark = pytest.mark.xdist_group("ray")
+
 WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --depth 1 1 1 --cpus-per-run 1")
 
 
@@ -77,7 +80,7 @@ def test_trials_at_a_url_are_stopped_early_by_ray_tune_and_each_is_that_of_a_seq
     assert not list(Path("together/tuning").glob("*-ray"))
 
 
-@pytest.mark.parametrize("trials", [[], ["--trials", "3", "--ranges", "lr.toml"]], ids=["runs", "trials"])
+@pytest.mark.parametrize("trials", [[], ["--trials", "2", "--ranges", "lr.toml"]], ids=["runs", "trials"])
 def test_ctrl_c_stops_the_tasks_and_the_same_command_goes_on(trials: list[str], address: str, home: Path, capsys) -> None:
     pressed = write_mortal(home, "SIGINT", str(os.getpid()))
     Path("lr.toml").write_text("lr = [0.001, 0.1]")
@@ -116,7 +119,7 @@ def test_a_url_that_one_process_alone_sees_is_refused(address: str, home: Path, 
 
 def test_what_no_machine_has_room_for_is_refused(address: str, home: Path, capsys) -> None:
     assert main([*WORDS, "--ray", address, "--gpus-per-run", "7", "--out", "out"]) == 2
-    assert "runs of 1 CPUs and 7 GPUs; expected what one machine has: 2 CPUs" in " ".join(capsys.readouterr().err.split())
+    assert "runs of 1 CPU and 7 GPUs; expected what one machine has: 2 CPUs" in " ".join(capsys.readouterr().err.split())
     assert not Path("out").exists()
 
 
