@@ -26,7 +26,13 @@ def costs(row: Planned, tflops: float) -> tuple[str, str, str, str]:
     """Steps, 10^15 operations, time here, time of a GPU."""
     if row.missing and not row.steps:
         return ("?",) * 4
-    return f"{row.steps:,}", f"{row.flops / 1e15:,.3g}", lasting(3600 * row.hours), lasting(row.flops / (1e12 * tflops))
+    pflop = row.flops / 1e15
+    return (
+        f"{row.steps:,}",
+        f"{pflop:,.0f}" if pflop >= 100 else f"{pflop:.3g}",
+        lasting(3600 * row.hours),
+        lasting(row.flops / (1e12 * tflops)),
+    )
 
 
 def in_all(rows: Sequence[Planned], tflops: float) -> str:
