@@ -22,7 +22,7 @@ def _seeded() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that go one after the other in one process come first, so that the other processes have work meanwhile."""
+    """Those on Ray come first: one process has them all, and the others have work meanwhile."""
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
