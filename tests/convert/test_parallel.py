@@ -13,21 +13,11 @@ from converted import KINDS, SPACES, X, close, configured, gradients, network
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import (
-    parametrizations,
-)
+from torch.nn.utils import parametrizations
 from torch.utils.data import DataLoader
 from toy_networks import ModelAsDataset, train_step
 
-from xdops import (
-    XDConfig,
-    arch_parameters,
-    convert_,
-    merge_,
-    novelty,
-    parameter_groups,
-    weight_parameters,
-)
+from xdops import XDConfig, arch_parameters, convert_, merge_, novelty, parameter_groups, weight_parameters
 
 
 @pytest.fixture

@@ -123,6 +123,8 @@ def test_a_plan_is_kept_and_becomes_a_part_of_the_page(tmp_path: Path) -> None:
     assert "In all 4 runs, 1,200 steps, 12 Pflop (1 row not counted, whose data are missing): about 21 h" in section
     assert "burgers: no data" in section
     assert plan_section(tmp_path / "none.json") == ""
+    write_plan(tmp_path / "plan-paper.json", "paper", 10.0, {"music": rows})  # whose runs are those of another table
+    assert plan_section(tmp_path / "plan-paper.json") == section
 
 
 def test_tables_are_kept_beside_those_of_this_machine_at_this_scale_alone(tmp_path: Path) -> None:

@@ -19,9 +19,6 @@ from xdops.storage.mirror import Mirror
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'xdops[ray]')")
 
-#: First, and so in one process: two Rays on two cores would wait for each other.
-pytestmark = pytest.mark.xdist_group("ray")
-
 WORDS = shlex.split("search data.npz --spaces backbone,xd --seeds 1 --epochs 4 --depth 1 1 1 --cpus-per-run 1")
 
 

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -115,22 +115,19 @@ def check_network(name: str, network: object, request: Request) -> None:
     was_training = network.training
     network.eval()
     try:
-        output = _output(name, network, torch.zeros(2, *request.input_shape))
-        expected = (2, *request.output_shape)
-        if not isinstance(output, torch.Tensor) or tuple(output.shape) != expected:
-            given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-            hint = CAUSAL_HINT if request.ragged else HINT
-            raise XDError(f"backbone {name} with outputs {given} for two examples", f"{expected}", hint)
+        hint = CAUSAL_HINT if request.ragged else HINT
+        _output(name, network, torch.zeros(2, *request.input_shape), request.output_shape, hint)
         if request.ragged:
             _check_causal(name, network, request)
     finally:
         network.train(was_training)
 
 
-def _output(name: str, network: nn.Module, x: torch.Tensor) -> object:
+def _output(name: str, network: nn.Module, x: torch.Tensor, shape: Sequence[int], hint: str) -> torch.Tensor:
+    """What it says about these examples, if that is a tensor with an entry of this shape for each."""
     try:
         with torch.no_grad():
-            return network(x)
+            output = network(x)
     except Exception as error:
         if is_memory(error):
             raise
@@ -141,6 +138,11 @@ def _output(name: str, network: nn.Module, x: torch.Tensor) -> object:
             "a network for (batch, channels, *grid)",
             HINT,
         ) from error
+    expected = (len(x), *shape)
+    if not isinstance(output, torch.Tensor) or tuple(output.shape) != expected:
+        given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        raise XDError(f"backbone {name} with outputs {given} for inputs of shape {tuple(x.shape)}", f"{expected}", hint)
+    return output
 
 
 def _check_causal(name: str, network: nn.Module, request: Request) -> None:
@@ -149,17 +151,9 @@ def _check_causal(name: str, network: nn.Module, request: Request) -> None:
     Two lengths, an odd and an even one: a network that halves its grid may look ahead at every second step only.
     """
     x = torch.randn(2, *request.input_shape)
-    whole = _output(name, network, x)
-    assert isinstance(whole, torch.Tensor)
+    whole = _output(name, network, x, request.output_shape, CAUSAL_HINT)
     for steps in (half for half in (x.shape[2] // 2, x.shape[2] // 2 + 1) if 0 < half < x.shape[2]):
-        part = _output(name, network, x[..., :steps])
-        if not isinstance(part, torch.Tensor) or tuple(part.shape) != (2, request.outputs, steps):
-            given = tuple(part.shape) if isinstance(part, torch.Tensor) else type(part).__name__
-            raise XDError(
-                f"backbone {name} with outputs {given} for two sequences of {steps} steps",
-                f"{(2, request.outputs, steps)}: sequences have different lengths",
-                CAUSAL_HINT,
-            )
+        part = _output(name, network, x[..., :steps], (request.outputs, steps), CAUSAL_HINT)
         if float((part - whole[..., :steps]).abs().max()) > SEES_LATER_STEPS * float(whole.abs().max()):
             raise XDError(
                 f"backbone {name}, whose outputs at the first {steps} of {x.shape[2]} steps depend on the later ones",

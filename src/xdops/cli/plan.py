@@ -51,7 +51,7 @@ class Plan:
         names = tables_of_the_paper() if self.table is None else [self.table]
         for name in names:
             table = find_table(name)
-            if self.table is None and table.runs not in ("", name):  # another table's, which are not counted twice
+            if self.table is None and not table.has_own_runs:  # another table's, which are not counted twice
                 continue
             planned = []
             with console.status(f"{table.title}: measuring") as status:

@@ -10,6 +10,7 @@ from xdops.measuring.duration import lasting
 from xdops.measuring.machine import machine_facts
 from xdops.report.table import plain_table
 from xdops.reproduce.plan import Planned
+from xdops.reproduce.tables import find_table
 from xdops.storage.documents import Json, read_json, understood, with_digest, without_digest
 from xdops.storage.files import write_json
 
@@ -64,13 +65,13 @@ def read_plan(path: Path) -> Json:
 
 
 def plan_section(path: Path) -> str:
-    """Of docs/results.md, from the file if it is there: a line per table, and the sum."""
+    """Of docs/results.md, from the file if it is there: a line per table with runs of its own, and the sum."""
     if not path.exists():
         return ""
     found = read_plan(path)
     with understood(path, WROTE, HINT):
         tflops, machine = float(found["tflops"]), found["machine"]
-        tables = {name: [Planned(**row) for row in rows] for name, rows in found["tables"].items()}
+        tables = {name: [Planned(**row) for row in rows] for name, rows in found["tables"].items() if find_table(name).has_own_runs}
         sums = {name: Planned.sum(name, rows) for name, rows in tables.items()}
         lines = [(name, str(len(tables[name])), str(total.runs), *costs(total, tflops)) for name, total in sums.items()]
         every = [row for rows in tables.values() for row in rows]

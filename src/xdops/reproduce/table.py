@@ -223,6 +223,10 @@ class Table:
     notes: Mapping[str, str] = field(default_factory=dict)
     runs: str = ""
 
+    @property
+    def has_own_runs(self) -> bool:
+        return self.runs in ("", self.name)
+
 
 def slug(text: str) -> str:
     """Lower case letters, digits, dots and dashes; wildcards stay."""
