@@ -61,7 +61,7 @@ def test_trials_at_a_url_are_stopped_early_by_ray_tune_and_each_is_that_of_a_seq
     words = [*WORDS, "--backbone", "small", "--spaces", "backbone", "--trials", "4"]
     assert main([*words, "--ray", address, "--out", url]) == 0
     printed = capsys.readouterr().out
-    assert "backbone, trial 0: epoch 1/4 done" in printed
+    assert re.search(r"backbone, trial \d: epoch \d/4 done", printed)  # which ones are seen is a matter of time
     assert "asha" not in printed.lower()  # no words of Ray Tune's own
     assert main([*words, "--out", "alone"]) == 0
     Mirror(url, home / "together").pull()

@@ -25,8 +25,6 @@ from xdops.experiments.ranges import read_ranges
 from xdops.experiments.recipes import EMBEDDED, TrainingRecipe, find_task
 from xdops.experiments.tuning import Tuning
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
-from xdops.report.search_report import write_report
-from xdops.report.table import comparison_table, terminal_table, tuning_table
 from xdops.search import Interrupted, OptimizerSettings, Progress, ScheduleSettings, SearchSettings, Silent
 from xdops.search.distributed import under_torchrun
 from xdops.search.overall import OneOfMany, Overall
@@ -212,6 +210,10 @@ class Search:
             yield named
 
     def report(self, console: Console, experiment: Experiment, place: Place) -> None:
+        # These bring matplotlib, which nobody should wait for before training.
+        from xdops.report.search_report import write_report
+        from xdops.report.table import comparison_table, terminal_table, tuning_table
+
         outcome = write_report(Finished.open(experiment.out, self.backbone), str(place))
         if outcome.tuned:
             console.print(tuning_table(outcome.tuned, outcome.rows[0].metric))

@@ -11,7 +11,6 @@ one (--backbone residual) sees all 64 pixels from everywhere, and hardly minds t
 """
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from xdops.data.own import DataSettings, task_from_arrays
 from xdops.data.task import Task
@@ -23,6 +22,8 @@ SPLIT = (0.4, 0.1, 0.5)
 
 def digit_images(permuted: bool) -> tuple[np.ndarray, np.ndarray]:
     """Images (1797, 8, 8) and labels (1797,)."""
+    from sklearn.datasets import load_digits  # slow to load, and needed for the digits alone
+
     images, labels = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8).astype(np.float32)
     if permuted:

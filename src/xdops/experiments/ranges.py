@@ -14,8 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import qmc
-
 from xdops.arguments import check
 from xdops.errors import XDError
 from xdops.search import SearchSettings
@@ -67,6 +65,8 @@ class Ranges:
 
     def points(self, trials: int, seed: int) -> list[dict[str, float]]:
         """As many points, each a value for every setting that is tuned; more trials continue the same sequence."""
+        from scipy.stats import qmc  # takes a second to load, and every worker would wait for it
+
         shares = qmc.Halton(len(TUNABLE), scramble=True, rng=seed).random(trials)
         return [self._point(dict(zip(TUNABLE, row, strict=True))) for row in shares.tolist()]
 

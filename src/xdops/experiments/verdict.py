@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 
 from xdops.errors import XDError
 
@@ -133,5 +132,5 @@ def _with_other_trainings(per_seed: np.ndarray, noise: np.ndarray, seed: int) ->
     count, examples = len(per_seed), noise.mean(axis=1)
     single = (noise - examples[:, None]).var(axis=0).sum() / (count - 1) / count  # of the mean, by what differs from seed to seed
     alike = max(0.0, 1 - single / examples.var()) ** 0.5 if examples.any() else 0.0
-    draws = scipy.stats.t.rvs(count - 1, size=len(noise), random_state=np.random.default_rng((seed, count, 1)))
+    draws = np.random.default_rng((seed, count, 1)).standard_t(count - 1, size=len(noise))
     return alike * examples + draws * per_seed.std(ddof=1) / count**0.5
