@@ -42,7 +42,7 @@ types: $(DEV)
 
 # Two workers with one thread each: more threads than cores only wait for each other.
 unit: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 # Other instructions and other numbers of threads round otherwise; what training achieves must not depend on it.
 test-portable: $(DEV)

@@ -21,12 +21,12 @@ TINY = Case("tiny", Request("dense", 1, 1, (16, 16)), partial(operator_cnn, widt
 def test_the_cost_of_training_is_measured_and_parameters_are_counted() -> None:
     fresh = multiprocessing.get_context("spawn")  # a process that has held more memory before would hide this peak
     with ProcessPoolExecutor(1, fresh, max_tasks_per_child=1) as pool:
-        conv, xd = pool.map(partial(train_a_little, TINY, batch_size=2048, steps=1), ("conv", "xd"))
+        conv, xd = pool.map(partial(train_a_little, TINY, batch_size=1024, steps=1), ("conv", "xd"))
     plain = sum(p.numel() for p in operator_cnn(TINY.request, 4, 3).parameters())
     per_layer = 3 * 2 * 4 * (16 // 2) * 4 * 2  # K, L, M; two dimensions; four factors of 8 blocks of 2 x 2; real pairs
     assert conv["parameters"] == plain
     assert xd["parameters"] == plain + 4 * per_layer
-    activation = 2048 * 4 * 16 * 16 * 4  # of one layer; four are kept for the backward pass
+    activation = 1024 * 4 * 16 * 16 * 4  # of one layer; four are kept for the backward pass
     assert min(conv["bytes"], xd["bytes"]) > 4 * activation
 
 

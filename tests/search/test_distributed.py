@@ -69,27 +69,17 @@ def test_two_processes_under_torchrun_stopped_and_resumed_equal_one_with_a_summe
 
 
 def test_two_nodes_with_a_rendezvous_and_batch_norm_over_both_equal_one_process(tmp_path: Path) -> None:
-    # As on two machines, where the same command is given on each:
+    # As on two machines, where the same command is given on each. The second process looks for a checkpoint only once the first has
+    # written one, as on a busy machine, and goes the first one's way.
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]
     place = f"127.0.0.1:{20_000 + os.getpid() % 10_000}"  # below the ports that systems hand out
     command = [*torchrun, "--rdzv-endpoint", place, str(SUPPORT), str(tmp_path / "two"), "summed", "normed"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_LATE": "1"}
     nodes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) for _ in range(2)]
     said = [node.communicate()[1].decode() for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0], "\n".join(said)
     settings, problem = SUMMED
     search(make_network(dropout=0.0, normed=True), problem, settings, tmp_path / "one", progress=Silent())
-    assert_close_runs(tmp_path / "one", tmp_path / "two")
-
-
-def test_a_process_that_looks_into_the_folder_late_goes_the_first_one_s_way(tmp_path: Path) -> None:
-    # The second process looks for a checkpoint only once the first has written one, as on a busy machine.
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*torchrun, str(SUPPORT), str(tmp_path / "two"), "summed"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "SEARCH_LATE": "1"}
-    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=300)
-    settings, problem = SUMMED
-    search(make_network(dropout=0.0), problem, settings, tmp_path / "one", progress=Silent())
     assert_close_runs(tmp_path / "one", tmp_path / "two")
 
 

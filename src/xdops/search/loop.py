@@ -105,8 +105,9 @@ class Loop:
         epoch = self.position.epoch
         changed = self.parameters.freeze_architecture(self.settings.frozen(epoch))
         if changed or self._forward is None:
-            self._forward = None
-            gc.collect()  # the former parallel network's hooks go with it
+            if self._forward is not None and self._forward is not self.network:
+                self._forward = None
+                gc.collect()  # the former parallel network's hooks go with it
             self._forward = parallel(self.fabric, self.network)
         for name, optimizer in self.parameters.optimizers.items():
             for group in optimizer.param_groups:

@@ -18,7 +18,10 @@ def derive_seed(seed: int, *place: str | int) -> int:
 
 def seed_all(seed: int) -> None:
     """Seed every global generator that a network may draw from."""
-    torch.manual_seed(seed)
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:  # that would note a traceback for every kind of device that is not there, at every step
+        torch.default_generator.manual_seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - the global one is what a network's code would use
     random.seed(seed)
 
