@@ -44,11 +44,16 @@ class Commands:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file and folder with its size and time of change: equal before and after means that nothing was written."""
+    """Every file and folder with its size and time of change: equal before and after means that nothing was written.
+
+    But for the bytecode of a user's own modules, which is Python's.
+    """
     found, folders = {}, [str(folder)]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
+                if entry.name == "__pycache__":
+                    continue
                 status = entry.stat(follow_symlinks=False)
                 is_file = stat.S_ISREG(status.st_mode)
                 found[os.path.relpath(entry.path, folder)] = (status.st_size, status.st_mtime_ns) if is_file else (0, 0)
