@@ -40,12 +40,9 @@ def test_patches_lie_side_by_side() -> None:
     assert np.array_equal(found[4], picture[2:4, 2:4])
 
 
-def test_a_shaken_point_is_a_diagonal_around_where_it_was() -> None:
-    picture = np.zeros((30, 30), dtype=np.float32)
-    picture[15, 12] = 1
-    seen, still = packages.shaken(picture, np.random.default_rng(0))
-    assert seen.shape == still.shape == (22, 22)
-    row, column = np.argwhere(still == 1)[0]
-    away = np.arange(9) - 4
-    assert np.allclose(seen[row + away, column + away], 1 / 9, atol=6 * packages.NOISE)
-    assert abs(seen[row, column + 2]) < 6 * packages.NOISE
+def test_the_second_half_of_a_day_is_asked_for_given_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = np.arange(48, dtype=np.float32).reshape(2, 24)
+    monkeypatch.setattr(packages, "read_series", lambda name: {"all": (days, np.array(["1", "2"]))})
+    x, y = packages.afternoons()["all"]
+    assert np.array_equal(np.concatenate([x, y], axis=1), days)
+    assert x.shape == y.shape == (2, 12)

@@ -1,6 +1,6 @@
 """Public data that come inside of Python packages: files are found and read, the packages themselves are not imported.
 
-aeon: labelled series of the UCR archive, in its text format. scikit-image: photographs and textures.
+aeon: labelled series of the UCR archive, in its text format. scikit-image: photographs of surfaces.
     pip install --no-deps aeon scikit-image
 """
 
@@ -15,13 +15,9 @@ from xdops.data.split import Arrays
 from xdops.errors import XDError
 
 INSTALL = "pip install --no-deps aeon scikit-image"
-#: Points per side of a patch.
-PATCH = 24
+#: Points per side of a patch, of which one in EVERY is taken: all would take long, and neighbours are much alike.
+PATCH, EVERY = 12, 4
 TEXTURES = ("brick", "grass", "gravel")
-#: Whole photographs for each part: no patch of one is seen in training and asked for later.
-PHOTOGRAPHS = {"train": ("astronaut", "coffee", "camera"), "val": ("coins",), "test": ("chelsea",)}
-#: The camera moves by so many pixels along the diagonal while the shutter is open; then noise of this deviation is added.
-SHAKEN, NOISE = 9, 0.01
 
 
 def package_file(package: str, path: str) -> Path:
@@ -67,38 +63,19 @@ def patches(picture: np.ndarray, size: int = PATCH) -> np.ndarray:
 
 def textures() -> Arrays:
     """Which of three surfaces a patch shows."""
-    found = [patches(photograph(name)) for name in TEXTURES]
+    found = [patches(photograph(name))[::EVERY] for name in TEXTURES]
     labels = [np.full(len(part), name) for part, name in zip(found, TEXTURES, strict=True)]
     return {"all": (np.concatenate(found), np.concatenate(labels))}
 
 
-def shaken_photographs() -> Arrays:
-    """What a moving camera saw, and what it would have seen at rest, at half of the photographs' resolution."""
-    rng = np.random.default_rng(0)
-    parts: Arrays = {}
-    for part, names in PHOTOGRAPHS.items():
-        pairs = [shaken(halved(photograph(name)), rng) for name in names]
-        x, y = (np.concatenate([patches(picture) for picture in pictures]) for pictures in zip(*pairs, strict=True))
-        parts[part] = (x, y)
-    return parts
-
-
-def halved(picture: np.ndarray) -> np.ndarray:
-    height, width = (side // 2 for side in picture.shape)
-    return picture[: 2 * height, : 2 * width].reshape(height, 2, width, 2).mean(axis=(1, 3))
-
-
-def shaken(picture: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over the camera's way, where all of it is inside of the picture, and the picture in the middle of it."""
-    height, width = (side - SHAKEN + 1 for side in picture.shape)
-    seen = np.mean([picture[i : i + height, i : i + width] for i in range(SHAKEN)], axis=0)
-    middle = SHAKEN // 2
-    noise = rng.normal(scale=NOISE, size=seen.shape)
-    return (seen + noise).astype(np.float32), picture[middle : middle + height, middle : middle + width].astype(np.float32)
-
-
 def italian_power() -> Arrays:
     return read_series("ItalyPowerDemand")
+
+
+def afternoons() -> Arrays:
+    """A day's second twelve hours, from its first."""
+    days, _ = italian_power()["all"]
+    return {"all": (days[:, :12], days[:, 12:])}
 
 
 def leaf_outlines() -> Arrays:
@@ -110,5 +87,5 @@ FROM_PACKAGES: dict[str, Callable[[], Arrays]] = {
     "Italian power demand": italian_power,
     "leaf outlines": leaf_outlines,
     "textures": textures,
-    "shaken photographs": shaken_photographs,
+    "afternoons": afternoons,
 }
