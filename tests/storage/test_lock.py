@@ -1,5 +1,6 @@
 """One process at a time in a folder; the next one is told who is there."""
 
+import math
 import os
 import signal
 import subprocess
@@ -69,7 +70,7 @@ def test_a_process_may_take_the_same_folder_twice_and_leaves_no_empty_folder(tmp
 
 
 def test_a_file_is_held_without_a_trace(tmp_path: Path) -> None:
-    with lock_file(tmp_path / "data.h5", wait=True):
+    with lock_file(tmp_path / "data.h5", wait=math.inf):
         assert len(list(tmp_path.iterdir())) == 2
     assert list(tmp_path.iterdir()) == []
 

@@ -1,5 +1,6 @@
 """Which network of a finished search a command is about: the fields and refusals that such commands share."""
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ def fetching(place: Place) -> Iterator[None]:
     with naming(place.mirror):
         if SETTINGS not in place.mirror.store().names():
             raise XDError(f"{place}, which holds no {SETTINGS}", "the --out of `xdops search`", "xdops search DATA --out runs/mine")
-        with lock(place.folder, wait=True):
+        with lock(place.folder, wait=math.inf):
             yield
 
 

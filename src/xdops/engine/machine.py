@@ -22,7 +22,10 @@ from xdops.measuring.machine import processor
 from xdops.storage.cache import cache_folder
 from xdops.storage.documents import digest, make_sense, read_json
 from xdops.storage.files import make_folder, write_json
-from xdops.storage.lock import lock_file
+from xdops.storage.lock import Held, lock_file
+
+#: Seconds to wait for another process, many times what measuring takes.
+PATIENCE = 60
 
 _set: Rates | None = None
 
@@ -62,12 +65,14 @@ def _of_machine(threads: int, with_kernels: bool) -> Rates:
         return found
     try:
         make_folder(path.parent)
-        with lock_file(path, wait=True):
+        with lock_file(path, wait=PATIENCE):
             found = _read(path)  # another process may have measured meanwhile
             if found is None:
                 found = calibrate()
                 write_json(path, {"machine": machine, "rates": vars(found)})
             return found
+    except Held:  # by a process that is suspended, perhaps
+        return calibrate()
     except XDError:  # nothing can be written there
         return Rates()
 

@@ -8,6 +8,7 @@ how far it came. When all are done it is renamed to FILE, or for .npz copied int
 
 import errno
 import json
+import math
 import os
 import zipfile
 import zlib
@@ -38,7 +39,7 @@ def fill(path: Path, description: str, samples: int, chunk: int, make: Make, pro
     part = _part(path)
     tell: SamplesDone = progress if progress is not None else lambda done, of: None
     make_folder(path.parent)
-    with lock_file(path, wait=True):
+    with lock_file(path, wait=math.inf):
         if path.exists():  # another process may have made it while this one waited
             return
         done, places = _continued(part, description) if part.exists() else (0, {})

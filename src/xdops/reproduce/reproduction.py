@@ -10,6 +10,7 @@ may share a table: each run is locked by whoever runs it.
 import dataclasses
 import glob
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -160,7 +161,7 @@ class Reproduction:
         for row in settled:
             for seed in finished_seeds(self.home, row):
                 judge_run(self.home, row, seed)
-        with lock(self.home, wait=True):
+        with lock(self.home, wait=math.inf):
             return write_results(self.table, self.context.scale, settled, self.home, self.results, self.command)
 
     def _folder(self, row: Row, seed: int) -> Path:

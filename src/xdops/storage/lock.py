@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,8 +31,8 @@ class Held(XDError):
 
 
 @contextmanager
-def lock(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the folder, made if it is not there; if another process does, wait for it or raise Held.
+def lock(folder: Path, wait: float = 0) -> Iterator[None]:
+    """Hold the folder, made if it is not there; raise Held if another process still does after so many seconds.
 
     A process may take the same folder several times. Half-written files of dead processes in it are removed. Folders that were made
     for the lock and stayed empty are removed in the end.
@@ -55,7 +56,7 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 @contextmanager
-def lock_file(path: Path, wait: bool = False) -> Iterator[None]:
+def lock_file(path: Path, wait: float = 0) -> Iterator[None]:
     """Hold one file of a folder that many processes share; `.NAME.lock` stands beside it meanwhile."""
     with _held(path.with_name(f".{path.name}.lock"), path.with_name(f".{path.name}.lock.holder"), path, wait):
         yield
@@ -71,11 +72,11 @@ def is_held(folder: Path) -> bool:
 
 
 @contextmanager
-def _held(path: Path, holder: Path, what: Path, wait: bool) -> Iterator[bool]:
+def _held(path: Path, holder: Path, what: Path, wait: float) -> Iterator[bool]:
     """Yields whether this is the outermost time that the process holds it."""
     one = FileLock(path, is_singleton=True)
     try:
-        one.acquire(timeout=-1 if wait else 0)
+        one.acquire(timeout=-1 if wait == math.inf else wait)
     except Timeout as error:
         raise Held(what, _read_holder(holder)) from error
     except OSError as error:

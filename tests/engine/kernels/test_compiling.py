@@ -4,7 +4,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from xdops.storage import cache
 
 pytest.importorskip("numba")
 
@@ -42,6 +45,30 @@ def test_without_a_place_for_a_lock_everyone_compiles_for_itself(tmp_path):
     environment = os.environ | {"XDOPS_CACHE": os.devnull, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("12.0 12.0\n", "compiling kernels (once)\n")
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from xdops.storage.lock import lock_file
+
+with lock_file(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_nobody_waits_for_ever_for_a_process_that_is_suspended(tmp_path, monkeypatch):
+    from xdops.engine.kernels import compiling
+
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(compiling, "PATIENCE", 0.1)
+    words = [sys.executable, "-c", HOLD, str(tmp_path / "kernels")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert compiling.kernel(lambda x: x[0] + 1)(np.ones(1)) == 2
+        holder.communicate()
 
 
 @pytest.mark.parametrize("bytes_per_file", [100, 1 << 30])

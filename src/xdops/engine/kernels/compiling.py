@@ -18,6 +18,9 @@ from xdops.storage.lock import lock_file
 #: Nothing but kernels calls the parts of kernels.
 _NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
+#: Seconds to wait for another process, several times what compiling takes: one that is suspended would hold up all others for ever.
+PATIENCE = 120
+
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Part of a kernel."""
@@ -54,11 +57,11 @@ class Kernel:
 
 @contextmanager
 def _one_process() -> Iterator[None]:
-    """Others that want to compile wait, and find it done; where there is no place for a lock, everyone compiles for itself."""
+    """Others wait, and find it compiled; without a place for a lock, or after too long, everyone compiles for itself."""
     with ExitStack() as held:
         try:
             make_folder(cache_folder())
-            held.enter_context(lock_file(cache_folder() / "kernels", wait=True))
+            held.enter_context(lock_file(cache_folder() / "kernels", wait=PATIENCE))
         except XDError:
             pass
         yield
