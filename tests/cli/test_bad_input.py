@@ -82,6 +82,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--clip": (*NUMBER, "0", "1e-300"),
         "--crop": (*WHOLE, "0", ("3", "--crop 3 for a grid of 24.*at least 8"), ("24", "less than the longest side"), "25"),
         "--domain": ("", "quarter"),
+        "--causal": ("", "never", ("direct", "--causal direct with examples of one size"), "windows"),
         "--depth": ("1 1", ("0 1 1", "--depth 0 1 1"), "1 1 17", "1000000 1 1", "-1 1 1", "a b c", "99999999999999999999 1 1"),
         "--precision": ("", "16", "half"),
         "--accelerator": ("", "tpu", (MISSING_DEVICE, f"accelerator {MISSING_DEVICE}.*does not have")),

@@ -1,6 +1,7 @@
 """Sequences of different lengths from a user's file: what is understood, and what is refused."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +178,29 @@ def test_a_search_over_sequences_runs_and_says_what_it_predicts(tmp_path, capsys
         assert message in capsys.readouterr().err
     notes = write(tmp_path / "new.npz", x=None, my_notes=np.ones((LENGTHS.sum(), 3)))
     assert main([*predict[:2], str(notes), *predict[3:], "--x-name", "my_notes"]) == 0
+
+
+@pytest.mark.parametrize("causal", ["direct", "windows"])
+def test_other_ways_to_be_causal_are_chosen_by_name_and_never_see_the_future(tmp_path, capsys, monkeypatch, causal):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "narrow", raising=False)
+    Path("narrow.py").write_text(
+        "from xdops.backbones.tcn import TCN\ndef build(request):\n    return TCN(request, 1, 2, 4, 0.0)\n"
+    )
+    write(Path("d.npz"))
+    words = f"search d.npz --out out --causal {causal} --spaces xd --seeds 1 --epochs 2 --arch-lr 0.1 -q --depth 1 1 1"
+    assert main([*words.split(), "--backbone", "narrow:build"]) == 0
+    rng = np.random.default_rng(1)
+    whole = (rng.random((9, 3)) < 0.5).astype(np.uint8)
+    found = {}
+    for steps in (9, 4):
+        np.savez("new.npz", x=whole[:steps], length=np.array([steps]))
+        assert main(f"predict out new.npz -o {steps}.npz --backbone narrow:build".split()) == 0
+        with np.load(f"{steps}.npz") as file:
+            found[steps] = file["prediction"]
+    np.testing.assert_allclose(found[4], found[9][:4], rtol=1e-5)
+    assert len({row.tobytes() for row in found[9]}) == 9
+    np.savez("new.npz", x=np.zeros((99, 3), np.uint8), length=np.array([99]))
+    capsys.readouterr()
+    assert main(["predict", "out", "new.npz", "-o", "long.npz", "--backbone", "narrow:build"]) == (2 if causal == "direct" else 0)
+    assert ("length 99" in capsys.readouterr().err) == (causal == "direct")

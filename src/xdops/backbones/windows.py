@@ -6,12 +6,13 @@ from torch import Tensor, nn
 from xdops.backbones.tcn import TCN, TemporalBlock, WordTCN
 
 
-def in_windows(network: TCN | WordTCN, size: int) -> nn.Module:
-    """The levels of a word model in windows, or the whole of a network for notes; with what is cheap where steps are many."""
-    blocks = [module for module in network.levels.modules() if isinstance(module, TemporalBlock)]
-    for block in blocks:
-        block.dropout1, block.dropout2 = ShortDropout(block.dropout1.p), ShortDropout(block.dropout2.p)
-    blocks[-1].last_only = True
+def in_windows(network: nn.Module, size: int) -> nn.Module:
+    """The levels of a word model in windows, or the whole of any other network; a TCN with what is cheap where steps are many."""
+    if isinstance(network, TCN | WordTCN):
+        blocks = [module for module in network.levels.modules() if isinstance(module, TemporalBlock)]
+        for block in blocks:
+            block.dropout1, block.dropout2 = ShortDropout(block.dropout1.p), ShortDropout(block.dropout2.p)
+        blocks[-1].last_only = True
     if isinstance(network, WordTCN):
         network.levels = InWindows(network.levels, size)
         return network

@@ -20,7 +20,7 @@ from xdops.errors import XDError, several
 from xdops.experiments.experiment import Experiment, first_process
 from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, SETTINGS
-from xdops.experiments.network import NetworkSettings
+from xdops.experiments.network import Causal, NetworkSettings
 from xdops.experiments.ranges import read_ranges
 from xdops.experiments.recipes import EMBEDDED, TrainingRecipe, find_task
 from xdops.experiments.tuning import Tuning
@@ -135,6 +135,10 @@ class Search:
     """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
     domain: Domain = DEFAULT_DOMAIN
     """Of the XD-operations: half has half the points, for half the cost; full is the paper's."""
+    causal: Causal = "filters"
+    """How XD-operations on sequences of different lengths are kept from the future. filters: the same at every step, for any
+    length. direct: masked, with other operations at every step, up to the longest length in the data. windows: each prediction
+    from the last 40 steps alone, in which operations look anywhere: the paper's, and the slowest."""
     precision: Precision = "32-true"
     """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""
     accelerator: Accelerator = "auto"
@@ -246,7 +250,7 @@ class Search:
         )
         return Experiment(
             task,
-            NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain),
+            NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain, self.causal),
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
             given(self.seeds, recipe.seeds),
             search,

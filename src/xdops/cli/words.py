@@ -60,6 +60,7 @@ def _plain(text: str) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = re.sub(r"[─-╿]+|-{5,}", " ", text)
     text = re.sub(r"For full helptext.*", "", " ".join(text.split()))
+    text = text.replace("Unrecognized options Unrecognized options", "unrecognized options")
     text = re.sub(r"Invalid choice (invalid choice .*?)\. Expected one of \((.*?)\)\.", _in_order, text)
     return text.strip()[:_LONGEST]
 

@@ -1,7 +1,7 @@
 """Which network a search is about."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -9,6 +9,7 @@ from torch import nn
 from xdops.arguments import check_fields
 from xdops.backbones import Request, build_backbone
 from xdops.backbones.coordinates import SeesCoordinates
+from xdops.backbones.windows import in_windows
 from xdops.convert import XDConfig
 from xdops.errors import XDError
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
@@ -21,6 +22,13 @@ COORDINATES = "coordinates"
 TRAINED = (*SPACES, COORDINATES)
 PLAIN = ("backbone", COORDINATES)
 
+#: How XD-operations on sequences of different lengths are kept from the future. filters: the same at every step, for any length.
+#: direct: masked, with other operations at every step, up to the longest length. windows: each prediction from the last steps
+#: alone, in which operations look anywhere, as in the paper.
+Causal = Literal["filters", "direct", "windows"]
+#: Steps of a window, the paper's.
+WINDOW = 40
+
 #: Of K, L and M. Depth 4 holds every matrix with n nonzeros; products of four such are far beyond what can be learned.
 DEEPEST = 16
 
@@ -32,6 +40,7 @@ class NetworkSettings:
     backbone: str
     depth: tuple[int, int, int]  # of K, L and M
     domain: Domain = DEFAULT_DOMAIN
+    causal: Causal = "filters"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -43,9 +52,21 @@ class NetworkSettings:
         if space == COORDINATES:
             return self.with_coordinates(request, seed)
         network = build_backbone(self.backbone, request, seed)
-        # Sequences of different lengths: the same at every position, and blind to the future, whatever is learned.
+        if self.causal != "filters" and not request.ragged:
+            raise XDError(
+                f"--causal {self.causal} with examples of one size",
+                "sequences of different lengths, the only ones that are kept from the future",
+                f"x with all steps one after the other and length; or leave --causal {self.causal} out",
+            )
+        windows = space == "xd" and self.causal == "windows"
+        if windows:
+            network = in_windows(network, WINDOW)
         config = XDConfig(
-            depth=self.depth, domain=self.domain, shift_invariant=request.ragged, causal=request.ragged, pointwise=False
+            depth=self.depth,
+            domain=self.domain,
+            shift_invariant=request.ragged and self.causal == "filters",
+            causal=request.ragged and not windows,
+            pointwise=False,
         )
         report = apply(space, network, torch.zeros(2, *request.input_shape), SpaceSettings(config))
         if space != "backbone" and not report.converted:
@@ -68,8 +89,9 @@ class NetworkSettings:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"backbone": self.backbone, "depth": list(self.depth), "domain": self.domain}
+        settings = {"backbone": self.backbone, "depth": list(self.depth), "domain": self.domain}
+        return settings | ({} if self.causal == "filters" else {"causal": self.causal})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "NetworkSettings":
-        return cls(data["backbone"], tuple(data["depth"]), data.get("domain", "full"))
+        return cls(data["backbone"], tuple(data["depth"]), data.get("domain", "full"), data.get("causal", "filters"))

@@ -63,11 +63,13 @@ def test_nobody_waits_for_ever_for_a_process_that_is_suspended(tmp_path, monkeyp
 
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     monkeypatch.setattr(compiling, "PATIENCE", 0.1)
+    monkeypatch.setattr(compiling, "_patient", True)
     words = [sys.executable, "-c", HOLD, str(tmp_path / "kernels")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         assert compiling.kernel(lambda x: x[0] + 1)(np.ones(1)) == 2
+        assert not compiling._patient  # for the next kernel
         holder.communicate()
 
 

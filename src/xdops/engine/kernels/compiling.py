@@ -13,13 +13,14 @@ from numba.core import event
 from xdops.errors import XDError
 from xdops.storage.cache import cache_folder
 from xdops.storage.files import make_folder
-from xdops.storage.lock import lock_file
+from xdops.storage.lock import Held, lock_file
 
 #: Nothing but kernels calls the parts of kernels.
 _NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 #: Seconds to wait for another process, several times what compiling takes: one that is suspended would hold up all others for ever.
 PATIENCE = 120
+_patient = True  # once is enough: there are many kernels
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -58,10 +59,13 @@ class Kernel:
 @contextmanager
 def _one_process() -> Iterator[None]:
     """Others wait, and find it compiled; without a place for a lock, or after too long, everyone compiles for itself."""
+    global _patient
     with ExitStack() as held:
         try:
             make_folder(cache_folder())
-            held.enter_context(lock_file(cache_folder() / "kernels", wait=PATIENCE))
+            held.enter_context(lock_file(cache_folder() / "kernels", wait=PATIENCE if _patient else 0))
+        except Held:
+            _patient = False
         except XDError:
             pass
         yield
