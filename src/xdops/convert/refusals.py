@@ -87,7 +87,8 @@ def check_wrapper(name: str, module: nn.Module, verb: str) -> None:
     for (package, wrapper), hint in _WRAPPERS.items():
         found = getattr(sys.modules.get(package), wrapper, None)  # a model cannot be of a class that was never imported
         if found is not None and isinstance(module, found):
-            raise XDError(f"{where}a {wrapper} already", f"a model that is wrapped after {verb}", hint)
+            article = "an" if wrapper[0] in "AEIO" else "a"
+            raise XDError(f"{where}{article} {wrapper} already", f"a model that is wrapped after {verb}", hint)
     if getattr(module, "_compiled_call_impl", None) is not None:
         raise XDError(f"{where}compiled already", f"a model that is compiled after {verb}", "convert_, then model.compile()")
 
