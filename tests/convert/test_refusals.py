@@ -55,7 +55,7 @@ def test_a_sharded_model_is_refused():
 
 def test_a_compiled_model_is_refused():
     model, x = small()
-    refused(torch.compile(model, backend="eager"), x, "an OptimizedModule already")
+    refused(torch.compile(model, backend="eager"), x, "wrapped in OptimizedModule already")
     model.compile(backend="eager")
     refused(model, x, "compiled already")
 
