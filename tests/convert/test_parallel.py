@@ -17,7 +17,7 @@ from torch.nn.utils import parametrizations
 from torch.utils.data import DataLoader
 from toy_networks import ModelAsDataset, train_step
 
-from xdops import XDConfig, arch_parameters, convert_, merge_, novelty, parameter_groups, weight_parameters
+from xdops import XDConfig, XDError, arch_parameters, convert_, merge_, novelty, parameter_groups, revert_, weight_parameters
 
 
 @pytest.fixture
@@ -52,6 +52,9 @@ def test_fsdp2(convert):
     close([p.full_tensor().detach() for p in twin.parameters()], [p.detach() for p in model.parameters()], 1e-5)
     assert novelty(twin) == pytest.approx(novelty(model), rel=1e-4)
     torch.testing.assert_close(twin(X), model(X))
+    for verb in (merge_, revert_):
+        with pytest.raises(XDError, match="sharded over processes"):
+            verb(twin)
 
 
 @KINDS

@@ -55,7 +55,7 @@ def test_a_sharded_model_is_refused():
 
 def test_a_compiled_model_is_refused():
     model, x = small()
-    refused(torch.compile(model, backend="eager"), x, "OptimizedModule already")
+    refused(torch.compile(model, backend="eager"), x, "wrapped in OptimizedModule already")
     model.compile(backend="eager")
     refused(model, x, "compiled already")
 
@@ -154,14 +154,15 @@ def test_an_example_without_examples_is_refused():
     refused(model, {"input": x[:0]}, r"shape \(0, 2, 8\)")
 
 
-def test_torchscript_modules_are_left_alone_with_the_reason():
+@pytest.mark.parametrize("compiled", [torch.jit.script, lambda layer: torch.jit.freeze(torch.jit.script(layer.eval()))])
+def test_torchscript_modules_are_left_alone_with_the_reason(compiled):
     model, x = small()
-    model[2] = torch.jit.script(model[2])
+    model[2] = compiled(model[2])
     expected = model(x)
     report = convert_(model, x)
     assert [row.name for row in report.converted] == ["0"]
     assert [(row.name, row.was) for row in report.left_alone] == [("2", "TorchScript Conv1d")]
-    assert "torch.jit.script" in report.left_alone[0].why
+    assert "torch.jit.trace" in report.left_alone[0].why
     torch.testing.assert_close(model(x), expected)
     refused(torch.jit.script(small()[0]), x, "TorchScript")
 

@@ -175,6 +175,22 @@ def test_a_parametrization_removed_from_the_operation_is_gone_from_the_layer(by_
     torch.testing.assert_close(model(x), expected)
 
 
+class Doubled(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return 2 * weight
+
+
+def test_a_parametrization_removed_from_the_operation_is_not_applied_again():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Conv1d(2, 3, 3)), torch.randn(2, 2, 8)
+    parametrize.register_parametrization(model[0], "weight", Doubled())
+    expected = model(x)
+    convert_(model, x)
+    parametrize.remove_parametrizations(model[0], "weight")
+    revert_(model)
+    torch.testing.assert_close(model(x), expected)
+
+
 def test_a_parametrization_put_on_the_operation_comes_back_with_the_layer():
     model, x = two_layers()
     convert_(model, x, XDConfig(trained=()))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from xdops.convert.edges import check_module, keep_edge, kept_edge
 from xdops.convert.hooks import pass_hooks_on
+from xdops.convert.refusals import check_whole
 from xdops.convert.replace import swap
 from xdops.errors import XDError
 from xdops.operations import Operation
@@ -27,6 +28,7 @@ def merge_(model: nn.Module) -> None:
             "op.merged(), or nn.Sequential(op)",
         )
     check_module(model)
+    check_whole(model, "merge_")
     merge_operations(model, [op for op in model.modules() if isinstance(op, Operation)])
 
 

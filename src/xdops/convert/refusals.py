@@ -62,6 +62,20 @@ def check_values(model: nn.Module, verb: str) -> None:
             )
 
 
+def check_whole(model: nn.Module, verb: str) -> None:
+    """Refuse parameters of which this process holds only a part, and modules that take them apart again."""
+    fsdp = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", ())
+    shards = any(isinstance(module, fsdp) for module in model.modules())
+    for name, tensor in model.named_parameters():
+        if shards or hasattr(tensor, "full_tensor"):
+            raise XDError(
+                f"a model whose parameters, {name} for one, are sharded over processes",
+                "a model whose parameters are whole",
+                f"{verb} a converted model without fully_shard, after it has loaded the full state dict of this one "
+                "(torch.distributed.checkpoint.state_dict.get_model_state_dict)",
+            )
+
+
 def check_finite(name: str, layer: nn.Module) -> None:
     """Refuse weights that are NaN or infinite: whatever took the place of such a layer would seem to agree with it."""
     for what, tensor in (*layer.named_parameters(), *layer.named_buffers()):
@@ -87,7 +101,7 @@ def check_wrapper(name: str, module: nn.Module, verb: str) -> None:
     for (package, wrapper), hint in _WRAPPERS.items():
         found = getattr(sys.modules.get(package), wrapper, None)  # a model cannot be of a class that was never imported
         if found is not None and isinstance(module, found):
-            raise XDError(f"{where}a {wrapper} already", f"a model that is wrapped after {verb}", hint)
+            raise XDError(f"{where}wrapped in {wrapper} already", f"a model that is wrapped after {verb}", hint)
     if getattr(module, "_compiled_call_impl", None) is not None:
         raise XDError(f"{where}compiled already", f"a model that is compiled after {verb}", "convert_, then model.compile()")
 

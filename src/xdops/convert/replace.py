@@ -89,8 +89,8 @@ def replace_(
         raise
     report = ConversionReport(tuple(converted), tuple(left), error)
     if not any(edges(model)):
-        reason = f"{left[0].name} was left alone: {left[0].why}" if left else "the model has no layer of a kind that can be"
-        warnings.warn(f"xdops converted nothing; {reason}", stacklevel=3)
+        reason = f"{left[0].name} was left alone: {left[0].why}" if left else "it has no layer of a kind that can be converted"
+        warnings.warn(f"xdops converted nothing in the model; {reason}", stacklevel=3)
     return report
 
 
@@ -119,7 +119,7 @@ def choose(model: nn.Module, config: XDConfig, filter_fn: FilterFn | None, space
     for name, module in layers(model, config):
         if isinstance(module, torch.jit.ScriptModule):
             was = f"TorchScript {module.original_name}"
-            left.append(LeftAlone(name, was, "it is compiled: convert_ first, then torch.jit.script"))
+            left.append(LeftAlone(name, was, "it is compiled: convert_ first, then torch.jit.trace"))
             continue
         origin = origin_of(module)
         layer, kind = (module, kind_of(module, name, config)) if origin is None else (origin.module, KINDS[origin.recipe.kind])

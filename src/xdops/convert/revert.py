@@ -2,10 +2,11 @@
 
 from torch import nn
 
-from xdops.convert.edges import edges, origin_of
+from xdops.convert.edges import check_module, edges, origin_of
 from xdops.convert.hooks import pass_hooks_on
 from xdops.convert.kinds import describe
 from xdops.convert.merge import merged_layers
+from xdops.convert.refusals import check_whole
 from xdops.convert.replace import swap
 from xdops.convert.report import RevertedLayer, RevertReport
 from xdops.convert.resize import unresized_
@@ -17,6 +18,8 @@ def revert_(model: nn.Module) -> RevertReport:
     While a layer's architecture is untouched, nothing is. Operations that `convert_` did not make stay. A merged model gives its
     layers back from the operations that were merged, a resized one too. Either all layers come back, or, with an error, none.
     """
+    check_module(model)
+    check_whole(model, "revert_")
     operations = dict(merged_layers(model))
     merged = [(name, place, operations[place]) for name, place in model.named_modules() if place in operations]
     places = [*merged, *((name, edge, edge) for name, edge in edges(model))]

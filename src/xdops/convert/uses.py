@@ -111,7 +111,7 @@ def arguments(example_input: ExampleInput) -> tuple[tuple[Any, ...], dict[str, A
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Eval mode without gradients; afterwards modes, buffers and random state are what they were."""
-    modes = {module: module.training for module in model.modules()}
+    modes = {module: module.training for module in model.modules() if hasattr(module, "training")}  # torch.jit.freeze removes it
     buffers = [(module, dict(module._buffers.items())) for module in model.modules()]
     values = {id(b): (b, b.clone()) for _, own in buffers for b in own.values() if b is not None}
     with preserved_rng(), torch.no_grad():

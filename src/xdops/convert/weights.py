@@ -94,7 +94,9 @@ def _share_parametrization(owner: Any, other: Any, name: str) -> None:
 def _make_plain(layer: Any, name: str) -> None:
     """A parameter of this name, computed by nothing; its value is about to be replaced."""
     if parametrize.is_parametrized(layer, name):
-        parametrize.remove_parametrizations(layer, name)
+        # A single original is shared with the edge: torch must not compute the weight into it. Of several it makes a new tensor.
+        computed: bool = not layer.parametrizations[name].is_tensor
+        parametrize.remove_parametrizations(layer, name, leave_parametrized=computed)
     elif name == "weight" and weight_norm_hook(layer) is not None:
         remove_weight_norm(layer)
     stale = layer._buffers.pop(name, None)
