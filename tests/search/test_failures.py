@@ -59,6 +59,12 @@ def test_a_search_that_really_diverges_is_stopped_and_the_architecture_suspected
     assert all(torch.isfinite(t).all() for t in kept.tensors.values())
 
 
+def test_the_larger_step_size_is_suspected(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, warmup=0, weights=OptimizerSettings("sgd", 2.0))
+    with pytest.raises(Diverged, match=r"smaller step size of the weights \(0.2 instead of 2\)"):
+        search(make_network(), make_problem(loss=NaNFrom(1, float("nan"))), settings, tmp_path / "run", progress=Silent())
+
+
 class _BadGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:

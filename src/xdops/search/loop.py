@@ -243,7 +243,7 @@ class Loop:
 
     def _diverged(self, what: str) -> Diverged:
         settings, learning = self.settings, [name for name, _ in self.parameters.active()]
-        slower = "architecture" if "architecture" in learning else "weights"
+        slower = max(learning, key=lambda name: (getattr(settings, name).lr, name == "architecture"))
         lr = getattr(settings, slower).lr
         clip = ", or --clip 1 (clip=1.0)" if settings.clip is None else ""
         warmup = ", or more warmup epochs" if slower == "architecture" else ""
