@@ -191,6 +191,15 @@ def test_a_double_network_needs_double_precision(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_in_the_place_of_an_older_generation_stops_nothing(tmp_path: Path) -> None:
+    for name in ("last-000000.json", "best-000001.safetensors"):
+        (tmp_path / name).mkdir()
+    for _ in range(3):
+        save_generation(tmp_path, {"a": torch.zeros(1)}, {"best": None})
+    assert (tmp_path / "best-000001.safetensors").is_dir()
+    assert newest(tmp_path) is not None
+
+
 @pytest.mark.parametrize("best", ["seven", [1], {"a": 1}, 1.5])
 def test_an_older_generation_that_is_damaged_does_not_stop_the_next_one(tmp_path: Path, best: object) -> None:
     for name in ("last-000001.json", "last-000002.json"):
