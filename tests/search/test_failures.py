@@ -200,6 +200,12 @@ def test_a_folder_in_the_place_of_an_older_generation_stops_nothing(tmp_path: Pa
     assert newest(tmp_path) is not None
 
 
+def test_a_network_without_values_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(XDError, match="weight on the meta device, without values"):
+        search(make_network().to("meta"), make_problem(), SETTINGS, tmp_path / "run", progress=Silent())
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("best", ["seven", [1], {"a": 1}, 1.5])
 def test_an_older_generation_that_is_damaged_does_not_stop_the_next_one(tmp_path: Path, best: object) -> None:
     for name in ("last-000001.json", "last-000002.json"):
