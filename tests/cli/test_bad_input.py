@@ -116,7 +116,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--data-dir": (("missing", "data folder missing, which does not exist"), "file", "notes", "~nobody-of-this-name/x",
                        ("datapipes", "no CIFAR-10 in")),
     }),
-    "plan": ("plan complexity", {
+    "plan": ("plan burgers", {
         "--scale": ("", "huge"),
         "--tflops": (*NUMBER, "0", "abc", "1e9"),
         "--data-dir": (("missing", "complexity"),),
@@ -194,6 +194,7 @@ BEHIND = {
     ("predict", "--backbone"): "predict foreign data.npz -o p.npz",
     ("export", "--backbone"): "export foreign net.pt2",
     ("reproduce", "--data-dir"): "reproduce cifar --out new/runs --results new/results --docs new/docs",
+    ("plan", "--data-dir"): "plan complexity",
     ("data burgers", "--data-dir"): "data burgers --samples 2 --size 64",
     ("data darcy", "--data-dir"): "data darcy --samples 2 --size 9",
     ("data navier-stokes", "--data-dir"): NAVIER_STOKES.removesuffix(" --out n.npz"),
@@ -256,6 +257,7 @@ CASES: dict[str, str] = {
     "predict run names.npz -o p.npz": "no array 'x'.*which has: a, b",
     "predict run longer.npz -o p.npz": r"examples of shape \(1, 25\).*\(1, 24\)",
     "predict run pipe.npz -o p.npz": "a pipe",
+    "predict run data.npz -o p.npz --backbone evil:build": "--backbone evil:build for run, whose backbone is small",
     "predict foreign data.npz -o p.npz": "'evil:build' is code that is not part of xdops.*--trust-run",
     "export": "RUN|required|Required|missing|Missing",
     "export run": "FILE|required|Required|missing|Missing",
@@ -272,6 +274,7 @@ CASES: dict[str, str] = {
     "reproduce complexity --out=": "nothing as the value after --out=",
     "reproduce complexity --out=~/runs": "--out=~/runs, in which ~ does not stand for your home",
     f"search data.npz {FAST} --out '~'": "~ does not stand",
+    f"search data.npz {FAST} --out ' '": "nothing as the value after --out",
     f"search data.npz {FAST} --out {'x' * 5000}": "a word of 5,000 characters after --out",
     f"predict {'x/' * 1500} data.npz": "holds no settings.json",
     "reproduce --render --results file --docs new": "not a folder",

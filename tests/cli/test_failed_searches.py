@@ -25,6 +25,12 @@ class Late(nn.Module):
         if Late.steps > 5 and not Path("mended").exists():
             raise RuntimeError("late trouble")
         return self.conv(x).mean(-1)
+
+class Wild(Late):
+    # blows up once the first run is finished
+    def forward(self, x):
+        blown = self.training and Path("out/runs/backbone-seed0/result.json").exists()
+        return self.conv(x).mean(-1) * (float("nan") if blown else 1)
 """
 
 
@@ -65,6 +71,14 @@ def test_a_network_that_fails_late_is_named_with_its_line_and_mended_code_goes_o
     assert_refused(commands.run([*late, "--resume", "--trials", "2"], home), complaint)  # in trials likewise, in the same folder
     (home / "mended").touch()
     assert commands.run([*late, "--resume", "--trials", "2"], home).code == 0
+    assert "failed" not in settings(home)
+
+
+def test_a_run_that_blows_up_beside_a_finished_one_says_which_and_where_to_go_on(home: Path, commands: Commands) -> None:
+    wild = [*SEARCH, "--backbone", "late:Wild", "--spaces", "backbone", "--seeds", "2"]
+    told = "backbone, seed 1, with a training loss of nan in epoch 1, step 1.*with another --out, since out keeps what was finished"
+    assert_refused(commands.run(wild, home), told)
+    assert (home / "out/runs/backbone-seed0/result.json").exists()
     assert "failed" not in settings(home)
 
 

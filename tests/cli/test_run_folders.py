@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import bad_world
@@ -119,10 +120,36 @@ def test_the_newest_state_plays_no_part_in_predictions(home: Path, commands: Com
     np.testing.assert_array_equal(np.load(home / "p.npz")["probability"], expected)
 
 
-def test_a_finished_run_that_does_not_verify_is_not_resumed_over(home: Path, commands: Commands) -> None:
-    bad_world.rewrite(home / "out/runs/xd-seed0/result.json", lambda d: d.update(test_at_best=1.0))
-    again = ["search", "data.npz", "--out", "out", "--backbone", "small", *FLAGS, "--resume"]
-    assert_refused(commands.run(again, home), "result.json, which does not verify")
+def spoil_result(out: Path) -> None:
+    bad_world.rewrite(out / "runs/xd-seed0/result.json", lambda d: d.update(test_at_best=1.0))
+
+
+def spoil_begun_run(out: Path) -> None:
+    (out / "runs/xd-seed0/result.json").unlink()
+    bad_world.rewrite(out / "runs/xd-seed0/run.json", lambda d: d.update(describe={}))
+
+
+def put_folder_in_place_of_report(out: Path) -> None:
+    (out / "report.html").unlink()
+    (out / "report.html").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (spoil_result, "result.json, which does not verify"),
+        (spoil_begun_run, "run.json, which does not verify"),
+        (put_folder_in_place_of_report, "report.html, which is a folder"),
+    ],
+)
+def test_what_is_damaged_or_in_the_way_is_told_before_anything_is_resumed(
+    spoil: Callable[[Path], None], complaint: str, home: Path, commands: Commands
+) -> None:
+    spoil(home / "out")
+    before = snapshot(home)
+    again = ["search", "data.npz", "--out", "out", "--backbone", "small", *FLAGS, "--seeds", "3", "--resume"]
+    assert_refused(commands.run(again, home), complaint)
+    assert snapshot(home) == before
 
 
 def test_predictions_that_are_no_numbers_are_not_written(home: Path, commands: Commands) -> None:

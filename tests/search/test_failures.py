@@ -59,6 +59,12 @@ def test_a_search_that_really_diverges_is_stopped_and_the_architecture_suspected
     assert all(torch.isfinite(t).all() for t in kept.tensors.values())
 
 
+def test_the_larger_step_size_is_suspected(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, warmup=0, weights=OptimizerSettings("sgd", 2.0))
+    with pytest.raises(Diverged, match=r"smaller step size of the weights \(0.2 instead of 2\)"):
+        search(make_network(), make_problem(loss=NaNFrom(1, float("nan"))), settings, tmp_path / "run", progress=Silent())
+
+
 class _BadGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
@@ -182,6 +188,21 @@ def test_settings_and_data_that_make_no_sense_are_refused() -> None:
 def test_a_double_network_needs_double_precision(tmp_path: Path) -> None:
     with pytest.raises(XDError, match="64-true"):
         search(make_network().double(), make_problem(), SETTINGS, tmp_path / "run", progress=Silent())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_in_the_place_of_an_older_generation_stops_nothing(tmp_path: Path) -> None:
+    for name in ("last-000000.json", "best-000001.safetensors"):
+        (tmp_path / name).mkdir()
+    for _ in range(3):
+        save_generation(tmp_path, {"a": torch.zeros(1)}, {"best": None})
+    assert (tmp_path / "best-000001.safetensors").is_dir()
+    assert newest(tmp_path) is not None
+
+
+def test_a_network_without_values_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(XDError, match="weight on the meta device, without values"):
+        search(make_network().to("meta"), make_problem(), SETTINGS, tmp_path / "run", progress=Silent())
     assert not (tmp_path / "run").exists()
 
 

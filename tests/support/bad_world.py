@@ -93,6 +93,10 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "nothing": ({}, "no array|cannot be read"),
     "only-x": ({"x": X}, "no array 'y'"),
     "no-test": ({k: v for k, v in parts().items() if "test" not in k}, "no x_test"),
+    "no-training": (
+        {"x_train": X[:0], "y_train": Y[:0], "x_test": X, "y_test": Y},
+        "an empty train part",
+    ),
     "no-y-test": ({k: v for k, v in parts().items() if k != "y_test"}, "array 'y_test'"),
     "y-objects": (GOOD | {"y": np.array([None] * 60, dtype=object)}, "array 'y' of y-objects.npz.*never unpickled"),
     "objects": (GOOD | {"x": np.array([None] * 60, dtype=object)}, "never unpickled"),

@@ -57,7 +57,7 @@ WORK = {
     "predict": Work(finished, "predict run data.npz -o p.npz", predictions),
     "export": Work(finished, "export run net.pt2", nothing),
     "ops": Work(nothing, "ops --inputs 1", nothing),
-    "plan": Work(nothing, "plan complexity", nothing),
+    "plan": Work(nothing, "plan mini --scale laptop --json plan.json", nothing),
 }
 
 

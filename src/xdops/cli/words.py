@@ -33,11 +33,11 @@ def fill(command: Any, words: Sequence[str], name: str) -> Any:
 
 
 def check_words(words: Sequence[str], name: str) -> None:
-    """Refuse empty words, which a shell makes of a variable that is not set: as a path it would be the current folder. Refuse ~
-    that no shell has replaced, as in --out=~/runs: a folder of that name would be made here."""
+    """Refuse empty words, which a shell makes of a variable that is not set, and mere spaces: as a path it would be the current
+    folder. Refuse ~ that no shell has replaced, as in --out=~/runs: a folder of that name would be made here."""
     for before, word in zip([name, *words], words, strict=False):
-        if not word or (word.startswith("--") and word.endswith("=")):
-            raise XDError(f"nothing as the value after {word or before}", "a value", f"{name} --help")
+        if not word.strip() or (word.startswith("--") and word.rstrip().endswith("=")):
+            raise XDError(f"nothing as the value after {word.strip() or before}", "a value", f"{name} --help")
         if len(word) > _LONGEST_WORD:
             raise XDError(
                 f"a word of {len(word):,} characters after {before[:100]}", f"at most {_LONGEST_WORD:,}", "a shorter path"
@@ -62,6 +62,11 @@ def _plain(text: str) -> str:
     text = re.sub(r"For full helptext.*", "", " ".join(text.split()))
     text = text.replace("Unrecognized options Unrecognized options", "unrecognized options")
     text = re.sub(r"Invalid choice (invalid choice .*?)\. Expected one of \((.*?)\)\.", _in_order, text)
+    text = re.sub(
+        r"Value error Error parsing (\S+): no type matching \{None\}\|(\S+) .*? from \['(.*?)'\]\..*",
+        r"\1 takes \2, not '\3'",
+        text,
+    )
     return text.strip()[:_LONGEST]
 
 

@@ -21,7 +21,7 @@ def split_indices(groups: np.ndarray, fractions: tuple[float, ...], seed: int) -
     Rounding favours the first part, so that a class with a single example is trained on.
     """
     rng = np.random.default_rng(seed)
-    parts: list[list[np.ndarray]] = [[] for _ in fractions]
+    parts: list[list[np.ndarray]] = [[np.empty(0, dtype=int)] for _ in fractions]  # all of them, where there are no examples
     for group in np.unique(groups):
         members = rng.permutation(np.flatnonzero(groups == group))
         later = [round(len(members) * f) for f in fractions[1:]]

@@ -10,8 +10,11 @@ from typing import Any
 
 from xdops.data.task import Task
 from xdops.errors import XDError, first_line, several
-from xdops.experiments.finished import describe_run, finished_result
+from xdops.experiments.finished import check_run, describe_run, finished_result
 from xdops.experiments.folder import (
+    REPORT,
+    RESULTS,
+    RUNS,
     SETTINGS,
     check_folder,
     note_failure,
@@ -24,14 +27,14 @@ from xdops.experiments.folder import (
 )
 from xdops.experiments.network import PLAIN, TRAINED, NetworkSettings
 from xdops.experiments.ranges import Values, matter, with_values
-from xdops.experiments.trial import blaming, check_training
+from xdops.experiments.trial import blaming, check_training, telling_which
 from xdops.experiments.tuning import ETA, Trial, Tuned, Tuning, best_record, choose, halve
 from xdops.measuring.duration import check_duration
 from xdops.search import Diverged, Interrupted, Progress, SearchResult, SearchSettings, search, train_until
 from xdops.search.distributed import check_machine, under_torchrun
-from xdops.search.folder import RESULT, SCORES
+from xdops.search.folder import RESULT, RUN, SCORES
 from xdops.storage.documents import digest
-from xdops.storage.files import DiskFull, check_room, make_folder
+from xdops.storage.files import DiskFull, check_room, check_target, make_folder
 from xdops.storage.lock import lock
 from xdops.workers import Job, Racers, Workers
 
@@ -99,23 +102,43 @@ class Experiment:
             except (Interrupted, DiskFull):  # which can be continued
                 raise
             except Exception as error:
-                note_failure(self.out, first_line(error))
+                free = note_failure(self.out, first_line(error))
+                if isinstance(error, Diverged) and not free:
+                    hint = f"{error.hint}; with another --out, since {self.out} keeps what was finished as it was"
+                    raise Diverged(error.given, error.expected, hint) from error
                 raise
 
     def check(self, resume: bool, however_long: bool) -> None:
         """All that can be refused, before anything is written: a corrected command then finds nothing in its way."""
         check_machine(self.search)
-        check_folder(self.out, self.identity(), resume)
+        if check_folder(self.out, self.identity(), resume):
+            self._check_earlier()
         check_room(self.out, 1)
         parameters, seconds = 0, 0.0
         for space in self.spaces:
             network = self.network.build(self.task.request, space, self.search.seed)
             parameters += sum(p.numel() for p in network.parameters())
             settings = self.settings_of(space, self.search)
-            seconds += check_training(network, self.task.problem, settings, self.network.backbone)
+            with telling_which(space):
+                seconds += check_training(network, self.task.problem, settings, self.network.backbone)
         trials = 0 if self.tuning is None else self.tuning.trials
         check_duration(seconds * self.epochs_of_each(), however_long)
         check_room(self.out, 4 * COPIES * (self.seeds + trials) * parameters)
+
+    def _check_earlier(self) -> None:
+        """Refuse what is there of this experiment if it is damaged or in the way of what will be written."""
+        for name in (RESULTS, REPORT):
+            check_target(self.out / name, 1)
+        check_room(self.out / RUNS, 1)
+        for space in self.spaces:
+            if self.tuning is not None and tuning_path(self.out, space).exists():
+                Tuned.read(tuning_path(self.out, space), digest(self.identity()))
+            for settings in self.run_settings():
+                folder, describe = run_folder(self.out, space, settings.seed), describe_run(self.identity(), space)
+                if (folder / RESULT).exists():
+                    finished_result(folder, describe, settings.seed)
+                elif (folder / RUN).exists():
+                    check_run(folder, describe, settings.seed)
 
     def _run_all(self, workers: Workers) -> dict[str, list[SearchResult]]:
         tuned = self._tune(workers)
@@ -165,7 +188,7 @@ class Experiment:
         if (folder / RESULT).exists() and (folder / SCORES).exists():
             return finished_result(folder, describe, settings.seed)
         network = self.network.build(self.task.request, space, settings.seed)
-        with blaming(self.network.backbone):
+        with telling_which(f"{space}, seed {settings.seed}"), blaming(self.network.backbone):
             return search(network, self.task.problem, settings, folder, resume=True, describe=describe, progress=progress)
 
     # Tuning

@@ -28,11 +28,16 @@ def describe_run(identity: dict[str, Any], space: str) -> dict[str, Any]:
 
 def finished_result(folder: Path, describe: dict[str, Any], seed: int) -> SearchResult:
     """The result in a run's folder, refused if it is that of another experiment, space or seed."""
+    check_run(folder, describe, seed)
+    return read_result(folder)
+
+
+def check_run(folder: Path, describe: dict[str, Any], seed: int) -> None:
+    """Refuse the run in a folder if it is that of another experiment, space or seed."""
     identity = read_identity(folder)
     differing = named_differences({"describe": describe, "seed": seed}, make_sense(folder / RUN, identity, _describe_and_seed))
     if differing:
         raise XDError(f"{folder}, which holds another run ({differing})", "the run of this experiment", "the folder as it was")
-    return read_result(folder)
 
 
 def _describe_and_seed(identity: dict[str, Any]) -> dict[str, Any]:
@@ -55,6 +60,12 @@ class Finished:
         out = Path(out)
         settings = read_settings(out)
         finished = make_sense(out / SETTINGS, settings, partial(cls._read, out))
+        if allowed is not None and not is_foreign(finished.network.backbone) and finished.network.backbone != allowed:
+            raise XDError(
+                f"--backbone {allowed} for {out}, whose backbone is {finished.network.backbone}",
+                "the network that the run was made with",
+                "without --backbone, which only networks that are not part of xdops need",
+            )
         if is_foreign(finished.network.backbone) and finished.network.backbone != allowed:
             raise XDError(
                 f"{out}, whose backbone {finished.network.backbone!r} is code that is not part of xdops",

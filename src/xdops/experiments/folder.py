@@ -51,37 +51,41 @@ def read_settings(out: Path) -> dict[str, Any]:
     return settings
 
 
-def check_folder(out: Path, identity: dict[str, Any], resume: bool) -> None:
-    """Refuse a folder that holds something else, another experiment, or this one without --resume. Writes nothing.
+def check_folder(out: Path, identity: dict[str, Any], resume: bool) -> bool:
+    """Whether the folder holds this experiment, to be continued. Refuses one that holds something else, another experiment, or this
+    one without --resume. Writes nothing.
 
     One that failed is in nobody's way: what is corrected has other settings, and could never continue it.
     """
     if out.exists() and not out.is_dir():
         raise XDError(f"--out {out}, which is a file", "a folder, new or empty", "--out runs/mine")
     if not out.exists() or all(is_temporary(path) or is_lock(path) for path in out.iterdir()):
-        return  # what a search leaves that was killed before it had written its settings
+        return False  # what a search leaves that was killed before it had written its settings
     if not (out / SETTINGS).exists():
         raise XDError(f"--out {out}, which holds other files", "a new or empty folder, or that of an earlier search", _HINT)
     settings = read_settings(out)
     differing = named_differences(settings["identity"], identity, most=5)
     if differing and FAILED in settings:
-        return
+        return False
     if differing:
         raise XDError(f"--out {out}, which holds another run ({differing})", "the same configuration, or a new folder", _HINT)
     if not resume:
         raise XDError(
             f"--out {out}, which already holds this run", "--resume, or a new folder", "--resume to continue it, or another --out"
         )
+    return True
 
 
 def write_settings(out: Path, settings: dict[str, Any]) -> None:
     write_sealed(out / SETTINGS, "settings", digest(settings["identity"]), settings)
 
 
-def note_failure(out: Path, why: str) -> None:
-    """That the experiment has failed, unless one of its runs is finished: that one is worth keeping."""
-    if not any((out / RUNS).glob(f"*/{RESULT}")):
-        write_settings(out, read_settings(out) | {FAILED: why})
+def note_failure(out: Path, why: str) -> bool:
+    """Note that the experiment has failed, so that another may take its place; not if a run is finished, which is worth keeping."""
+    if any((out / RUNS).glob(f"*/{RESULT}")):
+        return False
+    write_settings(out, read_settings(out) | {FAILED: why})
+    return True
 
 
 def remove_failed(out: Path, identity: dict[str, Any]) -> None:

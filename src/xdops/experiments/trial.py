@@ -35,7 +35,8 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
             try:
                 loop.step(step, stop=False)
             except Diverged as error:
-                raise XDError(error.given, "numbers that stay near where they began; nothing was written", error.hint) from error
+                expected = "numbers that stay near where they began; nothing was written"
+                raise Diverged(error.given, expected, error.hint) from error
             except Exception as error:
                 if isinstance(error, XDError) or is_memory(error):
                     raise
@@ -47,6 +48,15 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
                 ) from error
             seconds.append(time.monotonic() - started)
     return min(seconds) * step_count(len(problem.train), settings)
+
+
+@contextmanager
+def telling_which(run: str) -> Iterator[None]:
+    """Of several runs, which one has diverged."""
+    try:
+        yield
+    except Diverged as error:
+        raise error.of(run) from error
 
 
 @contextmanager

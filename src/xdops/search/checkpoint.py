@@ -96,7 +96,7 @@ def save_generation(folder: Path, tensors: dict[str, Tensor], facts: dict[str, A
     best = {facts["best"]} | {_best_of(folder / f"last-{n:06d}.json") for n in kept[:-1]}
     keep = {f"last-{n:06d}" for n in kept} | {best_name(e) for e in best if e is not None}
     for path in [*folder.glob("last-*"), *folder.glob("best-*")]:
-        if path.stem not in keep:
+        if path.stem not in keep and not path.is_dir():  # folders of such names are not ours
             path.unlink(missing_ok=True)
 
 

@@ -14,6 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from xdops.convert import novelty
+from xdops.convert.refusals import check_values
 from xdops.engine.machine import from_document, rates, set_rates
 from xdops.search.batches import Step, share, step_count, steps_of_epoch
 from xdops.search.batchnorm import synchronise_
@@ -58,6 +59,7 @@ class Loop:
     """One network in training on one process of a run."""
 
     def __init__(self, fabric: Fabric, network: nn.Module, problem: Problem, settings: SearchSettings) -> None:
+        check_values(network, "search")
         self.fabric, self.problem, self.settings = fabric, problem, settings
         if settings.sync_batchnorm and fabric.world_size > 1:
             synchronise_(network)
@@ -243,7 +245,7 @@ class Loop:
 
     def _diverged(self, what: str) -> Diverged:
         settings, learning = self.settings, [name for name, _ in self.parameters.active()]
-        slower = "architecture" if "architecture" in learning else "weights"
+        slower = max(learning, key=lambda name: (getattr(settings, name).lr, name == "architecture"))
         lr = getattr(settings, slower).lr
         clip = ", or --clip 1 (clip=1.0)" if settings.clip is None else ""
         warmup = ", or more warmup epochs" if slower == "architecture" else ""

@@ -88,3 +88,7 @@ class Diverged(XDError):
 
     def __reduce__(self) -> tuple[type["Diverged"], tuple[str, str, str]]:
         return Diverged, (self.given, self.expected, self.hint)
+
+    def of(self, run: str) -> "Diverged":
+        """The same, saying which of several runs it was."""
+        return Diverged(f"{run}, with {self.given}", self.expected, self.hint)
