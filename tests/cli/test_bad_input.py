@@ -168,7 +168,7 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--size": (*WHOLE, "0", "2", "2147483647"),
         "--seed": WHOLE,
         "--high": (*NUMBER, "1e308", ("1e12", "a ratio of at most")),
-        "--low": NUMBER,
+        "--low": (*NUMBER, ("12", "permeabilities 12 and 12")),
         "--solver-size": (*WHOLE, "0", "10", "8"),
         "--out": ("b.txt",),
         "--data-dir": ("file", "/proc/xdops"),

@@ -53,6 +53,7 @@ def test_values_find_their_places() -> None:
     [
         ("rl = [0.1, 1]", "ranges of rl.*some of lr"),
         ("lr = [1.0, 0.1]", "upside down.*lr = .0.1, 1.0"),
+        ("batch_size = [1.5, 3.7]", "whole numbers of examples"),
         ("lr = 3", "range lr = 3.*two numbers"),
         ('lr = ["a", "b"]', r"range lr = \['a', 'b'\].*two numbers"),
         ("lr = [0.0, 0.1]", "range lr = .0.0, 0.1.*1e-12"),

@@ -33,7 +33,8 @@ class Scaling:
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         shape = (-1, *(1 for _ in array.shape[2:]))
-        return ((array - np.reshape(self.mean, shape)) / np.reshape(self.std, shape)).astype(np.float32)
+        with np.errstate(over="ignore"):  # what is too large then is refused with its place
+            return ((array - np.reshape(self.mean, shape)) / np.reshape(self.std, shape)).astype(np.float32)
 
     def undo(self, values: Tensor) -> Tensor:
         """Back to the data's own units."""

@@ -89,6 +89,8 @@ def check_bounds(name: str, pair: Any) -> None:
         )
     if not tuned.least <= pair[0] <= pair[1] <= tuned.most:
         raise XDError(f"range {name} = {list(pair)}", f"numbers from {tuned.least:.12g} to {tuned.most:.12g}", example)
+    if name == "batch_size" and any(v != int(v) for v in pair):
+        raise XDError(f"range {name} = {list(pair)}", "whole numbers of examples", example)
 
 
 DEFAULT: dict[str, list[float]] = tomllib.loads(files("xdops.experiments").joinpath("ranges.toml").read_text())

@@ -43,6 +43,8 @@ class DarcySettings:
         check_seed(self.seed)
         check_positive("permeability high", self.high)
         check_positive("permeability low", self.low)
+        if self.high == self.low:
+            raise XDError(f"permeabilities {self.high:g} and {self.low:g}", "two: with one all samples are the same", "12 and 3")
         if not 1 / LARGEST_CONTRAST <= self.high / self.low <= LARGEST_CONTRAST:
             raise XDError(
                 f"permeabilities {self.high:g} and {self.low:g}",
