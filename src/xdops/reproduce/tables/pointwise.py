@@ -136,7 +136,7 @@ TABLE = Table(
         "or of all but these, at the same settings, none of them tuned, after the last epoch. Share of wrong classes; relative L2 "
         "error of the equation. 719 digits and 20 epochs; 2,000 images and 8 epochs; 400 samples and 20 epochs. The same at both "
         "scales. They would be left alone by default if nothing were lost by it, within a standard deviation, on all three; on "
-        "Burgers' equation it is, so they are converted.",
+        "Burgers' equation it is, so `convert_` converts them. `xdops search` leaves them alone (`XDConfig(pointwise=False)`).",
         "paper": "The same as at laptop scale.",
     },
 )
