@@ -62,7 +62,8 @@ def test_two_processes_under_torchrun_stopped_and_resumed_equal_one_with_a_summe
     assert stopped is not None
     assert stopped.facts["position"]["epoch"] == 1
     assert stopped.facts["position"]["step"] == 3  # the one at hand was finished
-    subprocess.run(command, check=True, env=environment | {"SEARCH_HOLD": ""}, capture_output=True)
+    resumed = subprocess.run(command, env=environment | {"SEARCH_HOLD": ""}, capture_output=True, text=True)
+    assert resumed.returncode == 0, resumed.stderr
     settings, problem = SUMMED
     search(make_network(dropout=0.0), problem, settings, tmp_path / "one", progress=Silent())
     assert_close_runs(tmp_path / "one", tmp_path / "two")
