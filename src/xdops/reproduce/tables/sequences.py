@@ -91,7 +91,8 @@ def rows(context: Context, presets: Mapping[str, Sequence[Preset]] = PRESETS, ch
 WAYS = """`TCN XD` and `undilated TCN XD` are searched over the TCN as it is and over the one without dilation. Operations are kept
 from the future by `filters` (shift-invariant: each tap is one long learned filter), `direct` (masked, at absolute positions) or
 `windows` (the paper's: each prediction from the last 40 steps alone); on permuted MNIST a whole sequence is classified, and
-operations see all of it. Reported is the test metric at the best validation epoch; the test part plays no other role.
+operations see all of it, in the full domain or in half of it. Reported is the test metric at the best validation epoch; the test
+part plays no other role.
 """
 LAPTOP = """JSB Chorales: all data and the paper's network and optimizer, 40 epochs instead of 100. Nottingham: the first 200
 pieces, cut to 200 steps, 60 for validation and 60 for testing, 10 epochs, filters of 64 points. Permuted MNIST: 2,000 images of
