@@ -99,7 +99,7 @@ def test_a_single_channel_from_matlab_is_a_row_that_is_read_as_one(tmp_path):
         ),
         ({}, {"kind": "regression"}, "--kind regression for sequences of different lengths"),
         ({}, {"kind": "sequence-class"}, "array 'y'"),
-        ({"x": np.zeros((8, 2)), "length": np.array([4, 4])}, {}, "2 sequences"),
+        ({"x": np.zeros((8, 2)), "length": np.array([4, 4])}, {}, "2 sequences; expected at least 10; try: more data, or long"),
         ({"x": np.arange(LENGTHS.sum()) * 1e199}, {}, "values up to 6.7e+200"),
         ({"x": np.full(LENGTHS.sum(), 3.0)}, {}, "all the same"),
         ({"length": np.append(LENGTHS[1:], np.inf)}, {}, "one whole number per sequence"),
@@ -200,7 +200,32 @@ def test_other_ways_to_be_causal_are_chosen_by_name_and_never_see_the_future(tmp
             found[steps] = file["prediction"]
     np.testing.assert_allclose(found[4], found[9][:4], rtol=1e-5)
     assert len({row.tobytes() for row in found[9]}) == 9
-    np.savez("new.npz", x=np.zeros((99, 3), np.uint8), length=np.array([99]))
-    capsys.readouterr()
-    assert main(["predict", "out", "new.npz", "-o", "long.npz", "--backbone", "narrow:build"]) == (2 if causal == "direct" else 0)
-    assert ("length 99" in capsys.readouterr().err) == (causal == "direct")
+    for longer in (10, 99):  # 9 is the longest of the search
+        np.savez("new.npz", x=np.zeros((3 + longer, 3), np.uint8), length=np.array([3, longer]))
+        capsys.readouterr()
+        code = main(["predict", "out", "new.npz", "-o", "long.npz", "--backbone", "narrow:build"])
+        assert code == (2 if causal == "direct" else 0)
+        told = capsys.readouterr().err
+        said = f"sequence 1 with {longer} steps, for operations of --causal direct; expected at most 9 steps"
+        assert (said in told and f"a sequence of {longer} steps, or one with --causal filters" in told) == (causal == "direct")
+
+
+@pytest.mark.filterwarnings("ignore:xdops converted nothing")
+def test_a_space_that_can_search_no_layer_is_named_with_the_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "normed", raising=False)
+    Path("normed.py").write_text(
+        "from xdops.backbones.tcn import TCN\ndef build(request):\n    return TCN(request, 1, 2, 4, 0.0)\n"
+    )
+    write(Path("d.npz"))
+    words = "search d.npz --out out --spaces xd,darts --seeds 1 --epochs 1 -q --depth 1 1 1 --backbone normed:build"
+    assert main(words.split()) == 2
+    told = capsys.readouterr().err
+    assert "in which darts can search no layer: levels.0.conv1, its weight is shared or computed" in told
+    assert "--spaces without darts" in told
+    assert not Path("out").exists()
+
+
+def test_sequences_of_one_length_are_described_by_it(tmp_path):
+    path = write(tmp_path / "d.npz", x=np.arange(24.0).reshape(12, 2), length=np.ones(12, int), y=np.arange(12) % 2)
+    assert load_task(path, DataSettings()).notes[0] == "12 sequences of 1 step, 2 channels"

@@ -55,6 +55,11 @@ def test_few_examples_that_change_sides_are_not_rounded_away() -> None:
     pairs = compared(base, new)
     assert "0 better, 1.5 worse" in pairs[0].cells()
     assert "Per pair of runs 0 examples change for the better, 1.5 for the worse" in verdict(pairs)
+    back = [
+        (summary(space, (0.8, 0.8)), found)
+        for space, found in (("backbone", {0: scores(np.arange(9) < 7)}), ("xd", {0: scores(np.arange(9) < 8)}))
+    ]
+    assert "Per pair of runs 1 example changes for the better, 0 for the worse" in verdict(compared(*back))
 
 
 def test_enough_seeds_speak_of_training() -> None:

@@ -39,7 +39,8 @@ class Predict(Chosen):
     """
 
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape trained on; after a search with --crop, of any size."""
+    """.npz, .h5, .mat, or a folder of .npy, with inputs of the shape trained on; after a search with --crop, of any size.
+    Sequences of different lengths: x and length, as in the search; after one with --causal direct up to its longest, else any."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("predictions.npz")
     """The .npz to write."""
     x_name: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
@@ -61,6 +62,7 @@ class Predict(Chosen):
         check_range(x, name, target=False)
         if finished.reading.request.ragged:
             inputs = separate_inputs(finished.reading, x, file.read(length_name(file, name)), name)
+            finished.network.check_predicted(finished.reading.request, space, [part.shape[-1] for part in inputs])
             arrays = decode_sequences(finished.reading, finished.best(space, seed), inputs)
         else:
             arrays = decode(

@@ -67,7 +67,8 @@ class Search:
       x_train, y_train, x_test, y_test [, x_val, y_val]
       x: (N, length), (N, channels, length), (N, H, W), (N, channels, H, W), (N, H, W, channels), volumes likewise
       x, length [, y]: sequences of different lengths, one after the other in x, (steps,) or (steps, channels), and the length of
-         each; the next step is predicted or, with y, one class per sequence
+         each, none of them empty; what is predicted is the next step (the probability of a one where x has only zeros and ones,
+         else numbers) or, with y (sequences,), the class of each
       y: integers (N,): classification; floats (N,) or (N, k): regression; floats on the grid of x: dense prediction
     """
 
@@ -81,7 +82,7 @@ class Search:
     seed: int = 0
     """The first seed; the others count up from it."""
     epochs: MaybeInt = None
-    """How many times the training data are seen. Default: 20 for digits, 40 for classification and regression, 100 for dense."""
+    """How many times the training data are seen. Default: 20 for digits, 100 for dense, 40 for all else."""
     out: MaybePlace = None
     """The folder of settings, metrics, checkpoints and report.html, or a URL that fsspec knows, such as s3://bucket/mine. Default:
     runs/NAME-OF-THE-DATA."""
@@ -137,8 +138,9 @@ class Search:
     """Of the XD-operations: half has half the points, for half the cost; full is the paper's."""
     causal: Causal = "filters"
     """How XD-operations on sequences of different lengths are kept from the future. filters: the same at every step, for any
-    length. direct: masked, with other operations at every step, up to the longest length in the data. windows: each prediction
-    from the last 40 steps alone, in which operations look anywhere: the paper's, and the slowest."""
+    length. direct: masked, with other operations at every step, up to the longest length in the data, and no longer ones can be
+    predicted. windows: each prediction from the last 40 steps alone, in which operations look anywhere: the paper's, and the
+    slowest. The backbone and darts are the same with all three."""
     precision: Precision = "32-true"
     """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""
     accelerator: Accelerator = "auto"

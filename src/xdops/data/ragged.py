@@ -49,7 +49,7 @@ def load_ragged(file: ArrayFile, name: str, settings: DataSettings) -> Task:
     given = {ending.removeprefix("_") or "all": read_part(file, ending, kind, settings) for ending in endings}
     total = sum(len(sequences) for sequences, _ in given.values())
     if total < LEAST_SEQUENCES:
-        raise XDError(several(total, "sequence"), f"at least {LEAST_SEQUENCES}", "more data")
+        raise XDError(several(total, "sequence"), f"at least {LEAST_SEQUENCES}", "more data, or long sequences cut into pieces")
     channels = {sequence.shape[1] for sequences, _ in given.values() for sequence in sequences}
     if len(channels) > 1:
         raise XDError(f"parts with {sorted(channels)} channels", "the same channels in every part", "--x-name")
@@ -185,8 +185,10 @@ def describe(reading: Reading, parts: dict[str, RaggedPart], settings: DataSetti
     else:
         target = f"the next step, {'zeros and ones' if reading.y_scaling is None else 'numbers'}"
     sizes = " ".join(f"{len(parts[p][0])} {name}," for p, name in zip(PARTS, ("training", "validation", "test"), strict=True))
+    shortest, longest = min(lengths), max(lengths)
+    span = several(longest, "step") if shortest == longest else f"{shortest} to {longest} steps"
     return (
-        f"{several(len(lengths), 'sequence')} of {min(lengths)} to {max(lengths)} steps, {several(channels, 'channel')}",
+        f"{several(len(lengths), 'sequence')} of {span}, {several(channels, 'channel')}",
         f"predicted: {target}{overrules}",
         f"{sizes.rstrip(',')} sequences: {how}",
     )

@@ -1,5 +1,6 @@
 """Which network a search is about."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -70,12 +71,25 @@ class NetworkSettings:
         )
         report = apply(space, network, torch.zeros(2, *request.input_shape), SpaceSettings(config))
         if space != "backbone" and not report.converted:
+            unsearched = [row for row in report.left_alone if "pointwise" not in row.why]
+            why = f": {unsearched[0].name}, {unsearched[0].why}" if unsearched else ""
             raise XDError(
-                f"backbone {self.backbone}, in which no layer can be searched",
-                "a convolution wider than one point",
-                "--spaces backbone",
+                f"backbone {self.backbone}, in which {space} can search no layer{why}",
+                "a convolution wider than one point, with weights of its own",
+                f"--spaces without {space}",
             )
         return network
+
+    def check_predicted(self, request: Request, space: str, lengths: Sequence[int]) -> None:
+        """Refuse sequences that the network of this space, made for `request`, is too short for."""
+        made_for = request.spatial[0]
+        if space == "xd" and self.causal == "direct" and max(lengths) > made_for:
+            at = lengths.index(max(lengths))
+            raise XDError(
+                f"sequence {at} with {max(lengths)} steps, for operations of --causal direct",
+                f"at most {made_for} steps, the longest sequence that the search was given",
+                f"a search whose data have a sequence of {max(lengths)} steps, or one with --causal filters, for any length",
+            )
 
     def with_coordinates(self, request: Request, seed: int) -> nn.Module:
         if request.ragged:

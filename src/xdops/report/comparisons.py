@@ -136,8 +136,9 @@ def caution(pair: Compared) -> str:
 
 
 def costs(pair: Compared) -> str:
+    better = examples(pair.found.for_better)
     return (
-        f"Per pair of runs {examples(pair.found.for_better)} examples change for the better, "
+        f"Per pair of runs {better} {'example changes' if better == '1' else 'examples change'} for the better, "
         f"{examples(pair.found.for_worse)} for the worse; "
         f"an epoch takes {pair.times_slower:.2g} times as long ({pair.new.seconds_per_epoch:.2g} s instead of "
         f"{pair.base.seconds_per_epoch:.2g} s), and {parameters(pair.new):,} parameters are trained instead of "
