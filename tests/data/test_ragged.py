@@ -86,7 +86,7 @@ def test_a_single_channel_from_matlab_is_a_row_that_is_read_as_one(tmp_path):
         ),
         ({"length": None}, {}, "'x' and 'length', sequences one after the other"),
         ({"length": np.append(LENGTHS[:-1], (7, 1))}, {}, "sequence 12 of x, 1 step long"),
-        ({"x": np.full((LENGTHS.sum(), 3), np.nan)}, {}, "NaN"),
+        ({"x": np.full((LENGTHS.sum(), 3), np.nan)}, {}, f"in {LENGTHS.sum()} of {LENGTHS.sum()} steps"),
         ({"x": np.zeros((LENGTHS.sum(), 3, 2))}, {}, r"\(steps, channels\)"),
         ({"y": np.arange(11)}, {}, r"y of shape \(11,\) for 12 sequences"),
         ({"y": np.zeros(LENGTHS.sum())}, {}, r"y of shape \(68,\) for 12 sequences.*--kind next-step"),

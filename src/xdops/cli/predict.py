@@ -58,7 +58,7 @@ class Predict(Chosen):
         if x.ndim == 0 or len(x) == 0:
             raise XDError(f"{name} of shape {x.shape}, with no examples", "at least one", "an array (N, ...)")
         check_shape(x, name)
-        check_finite(x, name)
+        check_finite(x, name, "step" if finished.reading.request.ragged else "example")
         check_range(x, name, target=False)
         if finished.reading.request.ragged:
             inputs = separate_inputs(finished.reading, x, file.read(length_name(file, name)), name)

@@ -139,8 +139,8 @@ class Search:
     causal: Causal = "filters"
     """How XD-operations on sequences of different lengths are kept from the future. filters: the same at every step, for any
     length. direct: masked, with other operations at every step, up to the longest length in the data, and no longer ones can be
-    predicted. windows: each prediction from the last 40 steps alone, in which operations look anywhere: the paper's, and the
-    slowest. The backbone and darts are the same with all three."""
+    predicted. windows: each prediction from the last 40 steps alone (zeros before the first), in which operations look
+    anywhere: the paper's, and the slowest. The backbone and darts are the same with all three."""
     precision: Precision = "32-true"
     """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""
     accelerator: Accelerator = "auto"

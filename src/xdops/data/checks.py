@@ -97,20 +97,21 @@ def check_varied(array: np.ndarray, name: str, what: str) -> None:
         )
 
 
-def check_finite(array: np.ndarray, name: str) -> None:
-    """Count what is not a number, and say where it is."""
+def check_finite(array: np.ndarray, name: str, what: str = "example") -> None:
+    """Count what is not a number, and say where it is. what: one row of the array."""
     if array.dtype.kind != "f":
         return
     bad = ~np.isfinite(array)
     if not bad.any():
         return
     nans, where = int(np.isnan(array).sum()), tuple(int(i) for i in np.argwhere(bad)[0])
-    examples = int(bad.reshape(len(array), -1).any(axis=1).sum())
+    rows = int(bad.reshape(len(array), -1).any(axis=1).sum())
+    drop = "drop those examples, or " if what == "example" else ""  # steps of sequences count in their lengths
     raise XDError(
-        f"{name} with {nans} NaN and {int(bad.sum()) - nans} infinite values, in {examples} of {len(array)} examples, "
+        f"{name} with {nans} NaN and {int(bad.sum()) - nans} infinite values, in {rows} of {len(array)} {what}s, "
         f"the first at index {where}",
         "finite numbers only",
-        "drop those examples, or fill the gaps, e.g. numpy.nan_to_num",
+        f"{drop}fill the gaps, e.g. numpy.nan_to_num",
     )
 
 

@@ -68,10 +68,10 @@ def read_part(file: ArrayFile, ending: str, kind: TaskKind, settings: DataSettin
         raise XDError(f"{x_name} of shape {x.shape} and type {x.dtype}", "numbers (steps,) or (steps, channels)", "--x-name")
     if x.size == 0:
         raise XDError(f"{x_name} of shape {x.shape}, with nothing in it", "sequences of at least one step", "another array")
-    check_finite(x, x_name)
-    check_range(x, x_name, target=False)
     lengths = whole_numbers(length, LENGTH + ending)
     x = by_step(x, lengths)
+    check_finite(x, x_name, "step")
+    check_range(x, x_name, target=False)
     check_lengths(lengths, len(x), x_name)
     if kind == "next-step" and min(lengths) < 2:
         raise XDError(

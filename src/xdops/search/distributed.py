@@ -155,7 +155,7 @@ def check_sendable(*arguments: Any) -> None:
             pickle.dumps(argument)
         except Exception as error:
             raise XDError(
-                f"a {type(argument).__name__} that cannot be sent to another process ({error})",
+                f"{type(argument).__name__}, which cannot be sent to another process ({error})",
                 "importable functions and modules without parametrizations when processes > 1",
                 "torchrun --nproc-per-node 2, which sends nothing",
             ) from error
