@@ -21,6 +21,7 @@ from xdops.search.settings import Accelerator, SearchSettings
 from xdops.search.signals import stop_with_parent
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces every choice that the settings already tell
+logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that the others end with one that died is told in a line
 
 
 def under_torchrun() -> bool:
@@ -135,6 +136,7 @@ def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *ar
     """Run function(fabric, network, *arguments) in every process; returns what the first of them returns."""
     if fabric.world_size > 1 and not under_torchrun():
         check_sendable(network, *arguments)
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else each warns that it looks for unused parameters and finds none
     start: Callable[..., Any] = _unpack
     try:
         return fabric.launch(start, network, _Parcel(function, arguments))
