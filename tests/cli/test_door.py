@@ -160,8 +160,10 @@ def test_a_mistake_of_ours_is_one_line_that_names_a_log_with_the_traceback(monke
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), 2, "memory"),
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
         (PermissionError(13, "Permission denied", "/root/x"), 2, r"given /root/x \(Permission denied\)"),
+        (SystemExit(0), 70, "a mistake of ours: SystemExit: 0"),
+        (GeneratorExit(), 70, "a mistake of ours: GeneratorExit"),
         (OSError(28, "No space left on device"), 2, "No space left"),
-        (OSError(27, "File too large"), 2, "an output that cannot be written to"),
+        (OSError(27, "File too large"), 2, "an output that cannot be printed to .*files that were written before are whole"),
         (ImportError("library.so: failed to map segment from shared object"), 2, "does not fit into memory"),
     ],
 )

@@ -26,6 +26,25 @@ class Late(nn.Module):
             raise RuntimeError("late trouble")
         return self.conv(x).mean(-1)
 
+class Leaving(Late):
+    # ends Python as if all were well; or asks to stop as Ctrl-C does
+    ending = SystemExit
+    def forward(self, x):
+        Leaving.steps += self.training
+        if Leaving.steps > 5 and not Path("mended").exists():
+            raise self.ending(0)
+        return self.conv(x).mean(-1)
+
+class Picky(Late):
+    # takes no inputs but zeros, as it is tried with, once it is old
+    def forward(self, x):
+        if Path("old").exists() and bool(x.any()):
+            raise SystemExit(0)
+        return self.conv(x).mean(-1)
+
+class Stopping(Leaving):
+    ending = KeyboardInterrupt
+
 class Wild(Late):
     # blows up once the first run is finished
     def forward(self, x):
@@ -72,6 +91,33 @@ def test_a_network_that_fails_late_is_named_with_its_line_and_mended_code_goes_o
     (home / "mended").touch()
     assert commands.run([*late, "--resume", "--trials", "2"], home).code == 0
     assert "failed" not in settings(home)
+
+
+def test_a_network_that_ends_python_does_not_pass_for_a_good_end(home: Path, commands: Commands) -> None:
+    leaving = [*SEARCH, "--backbone", "late:Leaving", "--spaces", "backbone", "--resume"]
+    told = r"backbone late:Leaving, which fails in training \(SystemExit: 0, in .*late.py line \d+\).*mend it, then --resume"
+    assert_refused(commands.run(leaving, home), told)
+    (home / "mended").touch()
+    assert commands.run(leaving, home).code == 0
+
+
+@pytest.mark.parametrize("words", ["predict out data.npz -o p.npz", "export out net.pt2"])
+def test_a_network_that_fails_on_new_inputs_is_named(words: str, home: Path, commands: Commands) -> None:
+    leaving = "--backbone late:Picky"
+    assert commands.run([*SEARCH, *leaving.split(), "--spaces", "backbone"], home).code == 0
+    (home / "old").touch()
+    before = snapshot(home)
+    assert_refused(commands.run(f"{words} {leaving}".split(), home), r"backbone late:Picky, which fails on .*late.py line \d+\)")
+    assert snapshot(home) == before
+
+
+def test_what_was_not_saved_is_not_called_saved(home: Path, commands: Commands) -> None:
+    stopping = [*SEARCH, "--backbone", "late:Stopping", "--spaces", "backbone", "--resume"]
+    ending = commands.run(stopping, home)
+    assert ending.code == 130
+    assert "Stopped; what was saved before is whole. Continue with:" in ending.out
+    (home / "mended").touch()
+    assert commands.run(stopping, home).code == 0
 
 
 def test_a_run_that_blows_up_beside_a_finished_one_says_which_and_where_to_go_on(home: Path, commands: Commands) -> None:

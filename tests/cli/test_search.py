@@ -15,6 +15,7 @@ from search_data import KINDS, signals
 
 from xdops.cli.main import main
 from xdops.cli.search import Search
+from xdops.cli.words import fill
 from xdops.data.own import DataSettings
 from xdops.experiments.finished import Finished
 from xdops.experiments.recipes import find_task
@@ -132,6 +133,23 @@ def test_scores_of_a_run_are_made_again_if_they_are_missing_and_refused_if_they_
     capsys.readouterr()
     assert search(*arguments, "--resume") == 2
     assert "scores.json, which does not verify" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("spaces", "flags", "told"),
+    [
+        ("backbone", "--depth 1 1 1 --domain half", "--depth and --domain: without effect here, for xd alone"),
+        ("darts", "--depth 1 1 1 --arch-lr 0.1", "--depth: without effect here, for xd alone"),
+        ("backbone", "--warmup 1", "--warmup: without effect here, for darts and xd alone"),
+        ("xd", "--backbone-lr 0.1 --depth 1 1 1 --warmup 1", "--backbone-lr: without effect here, for backbone and coordinates"),
+        ("coordinates", "--backbone-lr 0.1", None),
+    ],
+)
+def test_flags_that_change_nothing_for_these_spaces_are_named(spaces: str, flags: str, told: str | None) -> None:
+    command = fill(Search, ["--spaces", spaces, *flags.split()], "xdops search")
+    found = list(command.idle((spaces,)))
+    assert len(found) == (told is not None)
+    assert told is None or found[0].startswith(told)
 
 
 def test_ctrl_c_saves_says_how_to_resume_and_resuming_gives_the_uninterrupted_result(tmp_path: Path, capsys, monkeypatch) -> None:

@@ -18,6 +18,7 @@ from xdops.search import Silent, search
 from xdops.search.batches import share
 from xdops.search.checkpoint import newest
 from xdops.search.distributed import OwnProcesses, make_fabric
+from xdops.search.run import _train_in_child
 
 SUPPORT = Path(__file__).parents[1] / "support" / "search_support.py"
 
@@ -82,6 +83,18 @@ def test_two_nodes_with_a_rendezvous_and_batch_norm_over_both_equal_one_process(
     settings, problem = SUMMED
     search(make_network(dropout=0.0, normed=True), problem, settings, tmp_path / "one", progress=Silent())
     assert_close_runs(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.parametrize("ending", [SystemExit(0), KeyboardInterrupt()])
+def test_a_process_that_is_ended_from_within_does_not_end_without_a_word(ending: BaseException, monkeypatch) -> None:
+    """Without one, the process that waits for its result would wait for ever."""
+
+    def leave(*arguments: object) -> None:
+        raise ending
+
+    monkeypatch.setattr("xdops.search.run._train_here", leave)
+    with pytest.raises(RuntimeError, match=type(ending).__name__):
+        _train_in_child(make_fabric(SETTINGS))
 
 
 def test_a_loss_that_cannot_be_sent_to_another_process_is_refused(tmp_path: Path) -> None:

@@ -292,6 +292,16 @@ class Norm(nn.Module):
     def forward(self, x):
         return self.layers(x)
 
+class LeavingLate(Late):
+    def forward(self, x):
+        if self.training:
+            raise SystemExit(0)
+        return self.conv(x).mean(-1)
+
+class Leaving(Late):
+    def forward(self, x):
+        raise SystemExit(0)
+
 class Nan(nn.Module):
     def __init__(self, request):
         super().__init__()

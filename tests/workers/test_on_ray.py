@@ -84,7 +84,7 @@ def test_ctrl_c_stops_the_tasks_and_the_same_command_goes_on(trials: list[str], 
     words = [*WORDS, "--spaces", "backbone", "--backbone", "mortal:build", "--batch-size", "16", *trials, "--ray", address]
     assert main([*words, "--out", "out"]) == 130
     assert pressed.exists()
-    assert "everything is saved" in capsys.readouterr().out
+    assert "what was saved before is whole" in capsys.readouterr().out
     assert main([*words, "--out", "out", "--resume"]) == 0
     if not trials:
         assert main([*words[:-2], "--out", "alone"]) == 0

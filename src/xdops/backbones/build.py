@@ -19,7 +19,7 @@ from xdops.backbones.small import SmallCNN
 from xdops.backbones.tcn import small_tcn, undilated_tcn
 from xdops.backbones.unet import UNet
 from xdops.backbones.wide_resnet import WideResNet
-from xdops.errors import XDError, is_memory
+from xdops.errors import XDError, first_line, is_memory
 
 Builder = Callable[[Request], nn.Module]
 
@@ -128,13 +128,13 @@ def _output(name: str, network: nn.Module, x: torch.Tensor, shape: Sequence[int]
     try:
         with torch.no_grad():
             output = network(x)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if is_memory(error):
             raise
         if isinstance(error, XDError):  # one of our operations, which knows better what to try
             raise XDError(f"backbone {name} with {error.given}", error.expected, error.hint) from error
         raise XDError(
-            f"backbone {name}, which fails on inputs of shape ({', '.join(map(str, x.shape))}): {error}",
+            f"backbone {name}, which fails on inputs of shape ({', '.join(map(str, x.shape))}): {first_line(error)}",
             "a network for (batch, channels, *grid)",
             HINT,
         ) from error

@@ -2,7 +2,7 @@
 
 0    done
 1    a check failed (`xdops ops`)
-2    bad input: one line, and nothing was written
+2    bad input: one line, and nothing was written; or nothing can be printed: the line says that files from before are whole
 70   a mistake of ours: one line that says in which file the traceback is
 130  Ctrl-C
 141  nobody reads what is printed any more, as after `| head`
@@ -47,7 +47,7 @@ def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
     pressed: list[int] = []
     try:
         with _noting_interrupts(pressed):
-            code = _exit_code(action)
+            code = action()
             sys.stdout.flush()
             return code
     except XDError as error:
@@ -57,7 +57,7 @@ def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
     except BrokenPipeError:
         drop_output()
         return NOBODY_READS
-    except Exception as error:
+    except BaseException as error:  # SystemExit too, which no command of ours raises: it would pass for a good end
         if pressed:  # a library that is interrupted while it is loaded may raise anything
             return say("stopped by Ctrl-C", INTERRUPTED)
         if is_memory(error):
@@ -70,7 +70,11 @@ def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
             return say(f"given {error.filename} ({error.strerror}); expected a file or folder that can be used; try: another", 2)
         if isinstance(error, OSError) and _unwritable(error):
             drop_output()
-            return say(f"given an output that cannot be written to ({error.strerror}); expected one that can; try: > FILE", 2)
+            return say(
+                f"given an output that cannot be printed to ({error.strerror}), while files that were written before are whole; "
+                "expected one that can; try: > FILE",
+                BAD_INPUT,
+            )
         return say(f"a mistake of ours: {type(error).__name__}: {_first_line(error)}. {write_log(error, words)}", MISTAKE)
 
 
@@ -91,14 +95,6 @@ def _noting_interrupts(pressed: list[int]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _exit_code(action: Callable[[], int]) -> int:
-    """What the action returns, or exits with, as after --help."""
-    try:
-        return action()
-    except SystemExit as ending:
-        return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
 
 
 def say(text: str, code: int) -> int:

@@ -9,6 +9,7 @@ import tyro
 from xdops.cli.chosen import Chosen
 from xdops.cli.terminal import console
 from xdops.experiments.deployed import Deployed, notes_of, raw_example
+from xdops.experiments.trial import blaming
 from xdops.spaces.exporting import check_path, export
 
 
@@ -38,7 +39,8 @@ class Export(Chosen):
         masked = space == "xd" and finished.network.causal == "direct"  # operations that are others at every step: for one length
         free = (0, 1) if reading.request.ragged and not masked else (0,)
         example = raw_example(reading)
-        exported = export(network, example, self.out, free, notes_of(reading))
+        with blaming(finished.network.backbone, "on random inputs", "mend it"):
+            exported = export(network, example, self.out, free, notes_of(reading))
         window = " of one window" if reading.cropped else ""
         shape = ", ".join("any" if dim in free else str(n) for dim, n in enumerate(example.shape))
         console().print(f"{space}, seed {seed}, for inputs{window} ({shape})\n{exported}", soft_wrap=True)

@@ -70,7 +70,8 @@ def dispatch(words: Sequence[str]) -> int:
     if name not in COMMANDS:
         raise XDError(f"command {name!r}", f"one of {', '.join(COMMANDS)}", "xdops --help")
     check_here()
-    return int(fill(COMMANDS[name].load(), rest, f"xdops {name}").run())
+    command = fill(COMMANDS[name].load(), rest, f"xdops {name}")
+    return 0 if command is None else int(command.run())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
 from xdops.errors import XDError
+from xdops.experiments.trial import blaming
 from xdops.search import Tiles
 from xdops.storage.files import check_target, write_file
 from xdops.storage.npy import zip_members
@@ -60,15 +61,14 @@ class Predict(Chosen):
         check_shape(x, name)
         check_finite(x, name, "step" if finished.reading.request.ragged else "example")
         check_range(x, name, target=False)
-        if finished.reading.request.ragged:
-            inputs = separate_inputs(finished.reading, x, file.read(length_name(file, name)), name)
-            finished.network.check_predicted(finished.reading.request, space, [part.shape[-1] for part in inputs])
-            arrays = decode_sequences(finished.reading, finished.best(space, seed), inputs)
-        else:
-            arrays = decode(
-                finished.reading,
-                outputs(finished.best(space, seed), finished.reading.inputs(x, name), finished.reading.tiles()),
-            )
+        reading, network = finished.reading, finished.best(space, seed)
+        with blaming(finished.network.backbone, "on these inputs", "mend it"):
+            if reading.request.ragged:
+                inputs = separate_inputs(reading, x, file.read(length_name(file, name)), name)
+                finished.network.check_predicted(reading.request, space, [part.shape[-1] for part in inputs])
+                arrays = decode_sequences(reading, network, inputs)
+            else:
+                arrays = decode(reading, outputs(network, reading.inputs(x, name), reading.tiles()))
         check_predictions(arrays)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)

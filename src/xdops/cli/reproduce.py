@@ -10,7 +10,7 @@ from rich.console import Console
 
 from xdops.cli import terminal
 from xdops.cli.places import check_shared_memory, find_place
-from xdops.cli.search import Flag, MaybeInt, MaybePath, MaybeText
+from xdops.cli.search import Flag, MaybeInt, MaybePath, MaybeText, stopped
 from xdops.cli.workers import WorkerOptions, open_workers
 from xdops.errors import XDError
 from xdops.report.paper_state import state_table
@@ -112,8 +112,8 @@ class Reproduce:
                 console.print(terminal_table(found))
                 if self.table in PICTURES:
                     PICTURES[self.table](reproduction.context, reproduction.home, self.docs)
-        except (Interrupted, KeyboardInterrupt):
-            tell("Stopped; everything is saved. Run the same command again to continue.")
+        except (Interrupted, KeyboardInterrupt) as ending:
+            tell(f"{stopped(ending)} Run the same command again to continue.")
             return Interrupted.exit_code
         return self.write_page(console)
 

@@ -20,7 +20,7 @@ from xdops.errors import XDError, several
 from xdops.experiments.experiment import Experiment, first_process
 from xdops.experiments.finished import Finished
 from xdops.experiments.folder import REPORT, SETTINGS
-from xdops.experiments.network import Causal, NetworkSettings
+from xdops.experiments.network import PLAIN, Causal, NetworkSettings, check_causal
 from xdops.experiments.ranges import read_ranges
 from xdops.experiments.recipes import EMBEDDED, TrainingRecipe, find_task
 from xdops.experiments.tuning import Tuning
@@ -35,6 +35,13 @@ from xdops.workers import Job
 
 DEFAULT_DATA = "permuted-digits"
 
+#: Flags that change the training of some spaces alone.
+CONCERNED = {
+    ("depth", "domain", "causal"): ("xd",),
+    ("arch_lr", "warmup"): ("darts", "xd"),
+    ("backbone_lr",): PLAIN,
+}
+
 # None stands for "detected" or "by recipe", which the help text of each says better than "{None}|INT (default: None)".
 MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
@@ -44,6 +51,7 @@ MaybePlace = Annotated[str | None, tyro.conf.arg(metavar="DIR|URL", help_behavio
 MaybeKind = Annotated[
     TaskKind | None, tyro.conf.arg(metavar="classification|regression|dense|next-step|sequence-class", help_behavior_hint="")
 ]
+MaybeCausal = Annotated[Causal | None, tyro.conf.arg(metavar="filters|direct|windows", help_behavior_hint="")]
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
@@ -136,10 +144,10 @@ class Search:
     """Depths of the K-matrices K, L and M: 3 3 3 holds permutations before and after a convolution, 1 1 1 is the cheapest."""
     domain: Domain = DEFAULT_DOMAIN
     """Of the XD-operations: half has half the points, for half the cost; full is the paper's."""
-    causal: Causal = "filters"
-    """How XD-operations on sequences of different lengths are kept from the future. filters: the same at every step, for any
-    length. direct: masked, with other operations at every step, up to the longest length in the data, and no longer ones can be
-    predicted. windows: each prediction from the last 40 steps alone (zeros before the first), in which operations look
+    causal: MaybeCausal = None
+    """How XD-operations on sequences of different lengths are kept from the future. filters, the default: the same at every step,
+    for any length. direct: masked, with other operations at every step, up to the longest length in the data, and no longer ones
+    can be predicted. windows: each prediction from the last 40 steps alone (zeros before the first), in which operations look
     anywhere: the paper's, and the slowest. The backbone and darts are the same with all three."""
     precision: Precision = "32-true"
     """Precision of the arithmetic; bf16-mixed for processors and GPUs that have it."""
@@ -175,6 +183,8 @@ class Search:
         console.print(task.name, style="bold", soft_wrap=True)
         for note in task.notes:
             console.print(f"  {note}", soft_wrap=True)
+        for note in self.idle(experiment.spaces):
+            console.print(f"  {note}", soft_wrap=True)
 
         if experiment.tuning is not None:
             console.print(f"  {plan(experiment)}", soft_wrap=True)
@@ -188,8 +198,8 @@ class Search:
                     experiment.run(self.resume, workers, self.however_long)
                 if first_process():
                     self.report(console, experiment, place)
-        except (Interrupted, KeyboardInterrupt):  # the latter between two runs, or in the report
-            console.print(f"Stopped; everything is saved. Continue with:\n  {self.command()} --resume", soft_wrap=True)
+        except (Interrupted, KeyboardInterrupt) as ending:
+            console.print(f"{stopped(ending)} Continue with:\n  {self.command()} --resume", soft_wrap=True)
             return Interrupted.exit_code
         except DiskFull as full:
             hint = f"free some space, then go on: {self.command()} --resume"
@@ -236,6 +246,8 @@ class Search:
                 "several processes",
                 "--processes 2, or torchrun; or leave it out",
             )
+        if self.causal is not None:
+            check_causal(self.causal, task.request)
         search = SearchSettings(
             epochs=given(self.epochs, recipe.epochs),
             batch_size=given(self.batch_size, recipe.batch_size),
@@ -252,7 +264,7 @@ class Search:
         )
         return Experiment(
             task,
-            NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain, self.causal),
+            NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain, given(self.causal, "filters")),
             tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
             given(self.seeds, recipe.seeds),
             search,
@@ -269,6 +281,14 @@ class Search:
         if self.backbone_lr is not None:
             own["backbone"] = own.get("backbone", {}) | {"lr": self.backbone_lr}
         return {space: values for space, values in own.items() if values}
+
+    def idle(self, spaces: tuple[str, ...]) -> Iterator[str]:
+        """What is given and changes nothing here; not refused, as the space that it is for may be added by --resume."""
+        for flags, concerned in CONCERNED.items():
+            given = [flag for flag in flags if getattr(self, flag) != type(self).__dataclass_fields__[flag].default]
+            if given and not set(concerned) & set(spaces):
+                words = " and ".join("--" + flag.replace("_", "-") for flag in given)
+                yield f"{words}: without effect here, for {' and '.join(concerned)} alone, which --spaces leaves out"
 
     def place(self) -> Place:
         """Absolute if workers are to find it, who may be elsewhere."""
@@ -323,6 +343,13 @@ def in_one_bar(overall: Overall) -> Callable[[Job], Progress]:
         return before[0]
 
     return progress
+
+
+def stopped(ending: BaseException) -> str:
+    """Whether all is saved: after KeyboardInterrupt, as a second Ctrl-C in a step raises it, up to the last checkpoint only."""
+    if isinstance(ending, Interrupted):
+        return "Stopped; everything is saved."
+    return "Stopped; what was saved before is whole."
 
 
 def plan(experiment: Experiment) -> str:

@@ -18,7 +18,8 @@ _LONGEST_WORD = 4000
 
 
 def fill(command: Any, words: Sequence[str], name: str) -> Any:
-    """The command's dataclass filled from the words; XDError if they do not fit. Help is printed by tyro."""
+    """The command's dataclass filled from the words; XDError if they do not fit. None: they asked for help, and tyro has
+    printed it."""
     check_words(words, name)
     complaints = io.StringIO()
     try:
@@ -26,7 +27,7 @@ def fill(command: Any, words: Sequence[str], name: str) -> Any:
             return tyro.cli(command, args=list(words), prog=name)
     except SystemExit as ending:
         if not ending.code:
-            raise
+            return None
         given = " ".join(words)
         shown = given if len(given) <= 100 else given[:97] + "..."
         raise XDError(f"{shown or 'nothing'} ({_plain(complaints.getvalue())})", f"what {name} takes", f"{name} --help") from None

@@ -34,6 +34,16 @@ WINDOW = 40
 DEEPEST = 16
 
 
+def check_causal(way: Causal, request: Request) -> None:
+    """Refuse a way to be causal where nothing is kept from the future."""
+    if not request.ragged:
+        raise XDError(
+            f"--causal {way} with examples of one size",
+            "sequences of different lengths, the only ones that are kept from the future",
+            f"x with all steps one after the other and length; or leave --causal {way} out",
+        )
+
+
 @dataclass(frozen=True)
 class NetworkSettings:
     """Which network: all that is needed to build it again."""
@@ -53,12 +63,8 @@ class NetworkSettings:
         if space == COORDINATES:
             return self.with_coordinates(request, seed)
         network = build_backbone(self.backbone, request, seed)
-        if self.causal != "filters" and not request.ragged:
-            raise XDError(
-                f"--causal {self.causal} with examples of one size",
-                "sequences of different lengths, the only ones that are kept from the future",
-                f"x with all steps one after the other and length; or leave --causal {self.causal} out",
-            )
+        if self.causal != "filters":
+            check_causal(self.causal, request)
         windows = space == "xd" and self.causal == "windows"
         if windows:
             network = in_windows(network, WINDOW)

@@ -4,12 +4,15 @@ What a user's network does later, in any epoch, is told in the same words.
 """
 
 import dataclasses
+import re
+import sys
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import nn
+from torch.multiprocessing import ProcessRaisedException
 
 from xdops.errors import XDError, first_line, is_memory, several
 from xdops.search import Diverged, Interrupted, Problem, SearchSettings
@@ -37,7 +40,7 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
             except Diverged as error:
                 expected = "numbers that stay near where they began; nothing was written"
                 raise Diverged(error.given, expected, error.hint) from error
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if isinstance(error, XDError) or is_memory(error):
                     raise
                 examples = several(step.examples, "example")
@@ -60,20 +63,34 @@ def telling_which(run: str) -> Iterator[None]:
 
 
 @contextmanager
-def blaming(backbone: str) -> Iterator[None]:
-    """What comes out of the module of a user's backbone is no mistake of ours: its line is named."""
+def blaming(backbone: str, when: str = "in training", hint: str = "mend it, then --resume") -> Iterator[None]:
+    """What comes out of the module of a user's backbone is no mistake of ours: its line is named. SystemExit, too: what asks Python
+    to leave in the middle of our work would pass for its end."""
     try:
         yield
     except (XDError, Interrupted):
         raise
-    except Exception as error:
-        module = backbone.partition(":")[0]
-        frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_globals["__name__"] == module]
-        if not frames or is_memory(error):
+    except (Exception, SystemExit) as error:
+        place = _last_line_in(backbone.partition(":")[0], error)
+        if place is None or is_memory(error):
             raise
-        frame, line = frames[-1]
         raise XDError(
-            f"backbone {backbone}, which fails in training ({first_line(error)}, in {frame.f_code.co_filename} line {line})",
-            "a network that can be trained to the end",
-            "mend it, then --resume",
+            f"backbone {backbone}, which fails {when} ({_words(error)}, in {place})", "a network that works to the end", hint
         ) from error
+
+
+def _last_line_in(module: str, error: BaseException) -> str | None:
+    """FILE line NUMBER of the module, where the error comes from there; also in a process that was started, which sends text."""
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_globals["__name__"] == module]
+    if frames:
+        return f"{frames[-1][0].f_code.co_filename} line {frames[-1][1]}"
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or not isinstance(error, ProcessRaisedException):
+        return None
+    lines = re.findall(rf'File "{re.escape(file)}", line (\d+)', str(error))
+    return f"{file} line {lines[-1]}" if lines else None
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong: of a process that was started, the last line of its traceback."""
+    return str(error).strip().splitlines()[-1][:300] if isinstance(error, ProcessRaisedException) else first_line(error)

@@ -3,8 +3,8 @@
 import logging
 import os
 import pickle
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from xdops.search.settings import Accelerator, SearchSettings
 from xdops.search.signals import stop_with_parent
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces every choice that the settings already tell
+logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that the others end with one that died is told in a line
 
 
 def under_torchrun() -> bool:
@@ -131,13 +132,27 @@ def _unpack(fabric: Fabric, network: nn.Module, parcel: _Parcel) -> Any:
     return parcel.function(fabric, network, *parcel.arguments)
 
 
+@contextmanager
+def _quiet_children() -> Iterator[None]:
+    """Processes that are started do not each warn that they look for unused parameters and find none."""
+    name = "TORCH_CPP_LOG_LEVEL"
+    given = name in os.environ
+    os.environ.setdefault(name, "ERROR")
+    try:
+        yield
+    finally:
+        if not given:
+            os.environ.pop(name, None)
+
+
 def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *arguments: Any) -> Any:
     """Run function(fabric, network, *arguments) in every process; returns what the first of them returns."""
     if fabric.world_size > 1 and not under_torchrun():
         check_sendable(network, *arguments)
     start: Callable[..., Any] = _unpack
     try:
-        return fabric.launch(start, network, _Parcel(function, arguments))
+        with _quiet_children():
+            return fabric.launch(start, network, _Parcel(function, arguments))
     except (ProcessExitedException, ProcessRaisedException) as error:
         if isinstance(error, ProcessRaisedException) and not any(words in str(error) for words in _GONE):
             raise

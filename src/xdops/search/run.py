@@ -149,6 +149,8 @@ def _train_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
     except XDError as error:
         kind = type(error).__name__
         return kind if kind in _ENDINGS else "XDError", error.given, error.expected, error.hint
+    except (SystemExit, KeyboardInterrupt) as error:  # which end a process without a word: who waits for one would wait for ever
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _train_here(
