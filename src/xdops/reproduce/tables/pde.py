@@ -227,8 +227,8 @@ LAPTOP_NAVIER_STOKES = (
     "the weights, not by Momentum(0.5) at 0.005, the paper's."
 )
 
-#: The resolutions whose training curves are drawn: the laptop's and the paper's.
-CURVES_AT = (21, 141)
+#: The resolutions whose training curves are drawn, the laptop's and the paper's, and on which part: published runs hold out none.
+CURVES_AT = {21: "held-out samples", 141: "test"}
 
 BURGERS_TABLE = Table(
     "burgers",
@@ -246,8 +246,8 @@ DARCY_TABLE = Table(
     METRIC,
     partial(by_resolution, DARCY, PAPER_DARCY, QUOTED_DARCY),
     figures=(
-        LineFigure("resolution", "Darcy flow", log_y=True),
-        *(CurvesFigure({"resolution": s}, f"Darcy flow, {s} x {s}") for s in CURVES_AT),
+        LineFigure("resolution", "Darcy flow", log_x=True, log_y=True),
+        *(CurvesFigure({"resolution": s}, f"Darcy flow, {s} x {s}", part) for s, part in CURVES_AT.items()),
     ),
     notes={"laptop": PROTOCOL + CHOSEN + LAPTOP_DARCY, "paper": PROTOCOL + REFERENCE},
 )
