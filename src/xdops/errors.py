@@ -28,6 +28,11 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
 
 
+def last_line(error: BaseException) -> str:
+    """What an error says that holds the traceback of another process."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
+
+
 #: How libraries say that there is no memory.
 _OUT_OF_MEMORY = (
     "not enough memory",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from torch import nn
 from torch.multiprocessing import ProcessRaisedException
 
-from xdops.errors import XDError, first_line, is_memory, several
+from xdops.errors import XDError, first_line, is_memory, last_line, several
 from xdops.search import Diverged, Interrupted, Problem, SearchSettings
 from xdops.search.batches import step_count
 from xdops.search.distributed import make_fabric, under_torchrun
@@ -74,8 +74,9 @@ def blaming(backbone: str, when: str = "in training", hint: str = "mend it, then
         place = _last_line_in(backbone.partition(":")[0], error)
         if place is None or is_memory(error):
             raise
+        said = last_line(error) if isinstance(error, ProcessRaisedException) else first_line(error)
         raise XDError(
-            f"backbone {backbone}, which fails {when} ({_words(error)}, in {place})", "a network that works to the end", hint
+            f"backbone {backbone}, which fails {when} ({said}, in {place})", "a network that works to the end", hint
         ) from error
 
 
@@ -89,8 +90,3 @@ def _last_line_in(module: str, error: BaseException) -> str | None:
         return None
     lines = re.findall(rf'File "{re.escape(file)}", line (\d+)', str(error))
     return f"{file} line {lines[-1]}" if lines else None
-
-
-def _words(error: BaseException) -> str:
-    """What went wrong: of a process that was started, the last line of its traceback."""
-    return str(error).strip().splitlines()[-1][:300] if isinstance(error, ProcessRaisedException) else first_line(error)

@@ -147,11 +147,10 @@ def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]
     if len(given) != 3 or any(type(d) is not int or not 1 <= d <= DEEPEST for d in given):
         raise XDError(f"depth {depth}", f"three positive integers, the depths of K, L and M, at most {DEEPEST}", f"depth={least}")
     if given[1] < least[1]:
-        enough = tuple(max(g, m) for g, m in zip(given, least, strict=True))
         raise XDError(
             f"depth {given} for a dilated convolution",
             f"at least {least}: a permutation spreads the taps of dilated filters, which takes two butterflies before the DFT in L",
-            f"depth={enough} (--depth {' '.join(map(str, enough))})",
+            f"depth={tuple(max(g, m) for g, m in zip(given, least, strict=True))}",
         )
     return given
 

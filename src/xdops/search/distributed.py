@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
-from xdops.errors import XDError
+from xdops.errors import XDError, last_line
 from xdops.measuring.precision import check_precision
 from xdops.search.settings import Accelerator, SearchSettings
 from xdops.search.signals import stop_with_parent
@@ -117,10 +117,6 @@ def make_fabric(settings: SearchSettings) -> Fabric:
 _GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
-
-
 class _Parcel:
     """What Fabric is not to look into: it copies modules on their way, and stumbles over frozen dataclasses."""
 
@@ -147,17 +143,18 @@ def _quiet_children() -> Iterator[None]:
 
 def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *arguments: Any) -> Any:
     """Run function(fabric, network, *arguments) in every process; returns what the first of them returns."""
-    if fabric.world_size > 1 and not under_torchrun():
+    starts = fabric.world_size > 1 and not under_torchrun()
+    if starts:
         check_sendable(network, *arguments)
     start: Callable[..., Any] = _unpack
     try:
-        with _quiet_children():
+        with _quiet_children() if starts else nullcontext():
             return fabric.launch(start, network, _Parcel(function, arguments))
     except (ProcessExitedException, ProcessRaisedException) as error:
         if isinstance(error, ProcessRaisedException) and not any(words in str(error) for words in _GONE):
             raise
         raise XDError(
-            f"a process of the run that ended before it was done ({_last_line(error)})",
+            f"a process of the run that ended before it was done ({last_line(error)})",
             "processes that live as long as the run",
             "look for what killed it (memory is the usual cause), then --resume (resume=True)",
         ) from error
