@@ -1,5 +1,6 @@
 """Targets are known to be good before any work; files are whole or not there."""
 
+import errno
 import os
 import resource
 import shutil
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from xdops.errors import XDError
-from xdops.storage.files import DiskFull, check_room, check_target, disk_error, replacing, write_file
+from xdops.storage.files import DiskFull, check_room, check_target, disk_error, replacing, this_host, write_file
 
 
 @pytest.mark.parametrize("name", [".", "..", "folder", "file/below", "pipe", "x" * 250, "file/deep/below"])
@@ -50,6 +51,25 @@ def test_room_that_a_quota_does_not_give_is_noticed_at_once(tmp_path: Path) -> N
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_full_disk_nothing_is_said_in_single_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 100, 0))
+    with pytest.raises(XDError, match=r"0 bytes free.*expected room for what will be written"):
+        check_room(tmp_path, needed=1)
+    assert "(" not in str(disk_error(tmp_path, 1, OSError(errno.ENOSPC, "full")).given)
+    assert "(12 MB)" in disk_error(tmp_path, 12_000_000, OSError(errno.ENOSPC, "full")).given
+
+
+def test_what_a_dead_process_left_of_a_file_goes_when_it_is_written_again_and_nothing_else(tmp_path: Path) -> None:
+    dead, alive = 2**22 + 1, os.getpid()  # no system gives the first
+    for name, pid in (("d.npz", dead), ("room", dead), ("d.npz", alive), ("e.npz", dead)):
+        (tmp_path / f".{name}.1.{this_host()}.{pid}.tmp").touch()
+    (tmp_path / ".d.npz.mine.tmp").touch()
+    check_target(tmp_path / "d.npz")
+    write_file(tmp_path / "d.npz", b"new")
+    left = {f".d.npz.1.{this_host()}.{alive}.tmp", f".e.npz.1.{this_host()}.{dead}.tmp", ".d.npz.mine.tmp", "d.npz"}
+    assert set(os.listdir(tmp_path)) == left
 
 
 def test_a_disk_that_is_too_small_is_noticed_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Writing files that are whole or not there, and knowing before any work is done that they can be written.
 
 A file under way is `.NAME.THREAD.HOST.PID.tmp` beside its place. Whoever is killed leaves it behind; the next start removes what
-dead processes left (`sweep`), and never what a live one is writing.
+dead processes left (`sweep`, and whoever writes the same file), and never what a live one is writing.
 """
 
 import errno
+import glob
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +24,8 @@ from xdops.errors import XDError
 _TEMPORARY = re.compile(r"\..*\.(?P<host>[^.]*)\.(?P<pid>\d+)\.tmp")
 #: What another machine left, whose processes cannot be seen from here, is taken to be dead after this many seconds.
 _LONG_AGO = 24 * 3600
+#: So few bytes are no matter of room, and often only stand for a file of unknown size.
+_PAGE = 4096
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -43,6 +46,7 @@ def replacing(path: Path, size: int = 0) -> Iterator[Path]:
     """
     _check_replaceable(path)
     temporary = path.with_name(_temporary(path.name))
+    _sweep_like(path.name, path.parent)
     try:
         yield temporary
         with open(temporary, "r+b") as file:
@@ -90,7 +94,7 @@ def disk_error(path: Path, size: int, error: OSError) -> XDError:
     """What a user can do about a disk that refuses to write."""
     if error.errno in FULL:
         return DiskFull(
-            f"a full disk: {path} ({size:,} bytes) could not be written",
+            f"a full disk: {path}{f' ({_size(size)})' if size > _PAGE else ''} could not be written",
             "room for it; what was written before is intact",
             "free some space, then do the same again",
         )
@@ -101,7 +105,7 @@ def disk_error(path: Path, size: int, error: OSError) -> XDError:
     )
 
 
-def check_target(path: Path, needed: int = 4096) -> None:
+def check_target(path: Path, needed: int = _PAGE) -> None:
     """Refuse, before any work, a file that could not be written in the end: `needed` bytes are reserved beside it, and given back.
 
     Folders on the way that do not exist yet are no obstacle; they are not made either.
@@ -135,10 +139,11 @@ def check_room(folder: Path, needed: int) -> None:
         if needed > free:
             raise XDError(
                 f"a disk with {_size(free)} free at {existing}",
-                f"{_size(needed)} for what will be written",
+                f"{_size(needed) if needed > _PAGE else 'room'} for what will be written",
                 "another place, or free some space",
             )
         probe = existing / _temporary("room")
+        _sweep_like("room", existing)
         try:
             with open(probe, "xb") as file:
                 if hasattr(os, "posix_fallocate"):
@@ -181,7 +186,16 @@ def _kind(path: Path) -> str | None:
 
 def sweep(folder: Path) -> None:
     """Remove, anywhere in the folder, what dead processes left half written. To be called by who holds the folder's lock."""
-    for path in folder.rglob(".*.tmp"):
+    _remove_dead(folder.rglob(".*.tmp"))
+
+
+def _sweep_like(name: str, folder: Path) -> None:
+    """Remove what dead processes left of this one file, in a folder that nobody need hold: a user's own, for one."""
+    _remove_dead(folder.glob(f".{glob.escape(name)}.*.tmp"))
+
+
+def _remove_dead(paths: Iterable[Path]) -> None:
+    for path in paths:
         if is_temporary(path) and not _alive(path):
             _remove(path)
 
