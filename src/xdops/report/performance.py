@@ -14,6 +14,7 @@ from xdops.bench.counts import counts
 from xdops.bench.summary import TARGETS, geometric_mean
 from xdops.errors import XDError
 from xdops.report.performance_plot import draw
+from xdops.report.texts import check_names
 from xdops.storage.documents import read_json, understood, without_digest
 from xdops.storage.files import check_target, write_file
 
@@ -74,6 +75,8 @@ def _read(path: Path, keys: set[str], command: str) -> dict[str, Any]:
     if not path.is_file():
         raise XDError(f"{path}, which is not a file", f"what `{command} {path}` writes", f"run {command} {path}")
     read = without_digest(path, read_json(path, f"what `{command} {path}` writes", "write it again"))
+    with understood(path, f"what `{command} {path}` writes", "write it again"):
+        check_names(read)
     if not keys <= set(read):
         raise XDError(f"{path} without {', '.join(sorted(keys))}", f"what `{command} {path}` writes", "write it again")
     return read

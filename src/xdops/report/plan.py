@@ -9,6 +9,7 @@ from rich.table import Table
 from xdops.measuring.duration import lasting
 from xdops.measuring.machine import machine_facts
 from xdops.report.table import plain_table
+from xdops.report.texts import check_names
 from xdops.reproduce.plan import Planned
 from xdops.reproduce.tables import find_table
 from xdops.storage.documents import Json, read_json, understood, with_digest, without_digest
@@ -61,6 +62,7 @@ def write_plan(path: Path, scale: str, tflops: float, tables: Mapping[str, Seque
 def read_plan(path: Path) -> Json:
     found = without_digest(path, read_json(path, WROTE, HINT), hint=HINT)
     with understood(path, WROTE, HINT):
+        check_names(found)
         return {**found, "tables": dict(found["tables"])}
 
 

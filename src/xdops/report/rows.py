@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from xdops.errors import XDError
+from xdops.report.texts import check_names, check_text
 from xdops.reproduce.collect import WROTE, read_verified
 from xdops.reproduce.tables import SCALES, TABLES
 from xdops.storage.documents import read_json, understood
@@ -45,19 +46,12 @@ def _checked(results: Results) -> Results:
     if results["format"] != 1:
         raise ValueError(f"format {results['format']!r}")
     check_text(results)
+    check_names([results.get(name) for name in ("rows", "machines", "figures", "metric", "higher")])
     if not isinstance(results["machines"], list) or not isinstance(results["figures"], list):
         raise TypeError("machines and figures are no lists")
     terminal_table(results)
     progress(results)
     return results
-
-
-def check_text(value: Any) -> None:
-    """Refuse tags and control characters in any text: pages and terminals would obey them."""
-    if isinstance(value, str) and (re.search(r"<[A-Za-z/!?]", value) or not value.replace("\n", " ").isprintable()):
-        raise ValueError(f"the text {value[:80]!r}")
-    for part in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
-        check_text(part)
 
 
 def show(value: float | None, percent: bool = False) -> str:
