@@ -47,9 +47,14 @@ _OUT_OF_MEMORY = (
 
 def is_memory(error: BaseException) -> bool:
     """Whether the error, or what led to it, says that there is no memory."""
-    if isinstance(error, MemoryError):
-        return True
-    if isinstance(error, RuntimeError | ImportError | OSError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY):
-        return True
-    before = error.__cause__ or error.__context__
-    return before is not None and is_memory(before)
+    seen: list[BaseException] = []  # an error may be said to come from itself
+    before: BaseException | None = error
+    while before is not None and before not in seen:
+        if isinstance(before, MemoryError) or (
+            isinstance(before, RuntimeError | ImportError | OSError)
+            and any(words in str(before).lower() for words in _OUT_OF_MEMORY)
+        ):
+            return True
+        seen.append(before)
+        before = before.__cause__ or before.__context__
+    return False

@@ -1,11 +1,13 @@
 """Two processes train as one does, up to rounding."""
 
 import dataclasses
+import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,8 @@ from xdops.errors import XDError
 from xdops.search import Silent, search
 from xdops.search.batches import share
 from xdops.search.checkpoint import newest
+from xdops.search.children import ChildGone, _answer, _child
 from xdops.search.distributed import OwnProcesses, make_fabric
-from xdops.search.run import _train_in_child
 
 SUPPORT = Path(__file__).parents[1] / "support" / "search_support.py"
 
@@ -85,16 +87,51 @@ def test_two_nodes_with_a_rendezvous_and_batch_norm_over_both_equal_one_process(
     assert_close_runs(tmp_path / "one", tmp_path / "two")
 
 
-@pytest.mark.parametrize("ending", [SystemExit(0), KeyboardInterrupt()])
-def test_a_process_that_is_ended_from_within_does_not_end_without_a_word(ending: BaseException, monkeypatch) -> None:
-    """Without one, the process that waits for its result would wait for ever."""
+class Team(threading.Thread):
+    """Stands for processes that were started: ends when it has sent what it has to say."""
 
+    def __init__(self, words: list[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.words, (self.reader, self.writer) = words, multiprocessing.Pipe(duplex=False)
+
+    def run(self) -> None:
+        with self.writer:
+            for word in self.words:
+                self.writer.send(word)
+
+    def join(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+        super().join(timeout)
+        return not self.is_alive()
+
+
+def test_an_answer_longer_than_a_pipe_holds_is_heard() -> None:
+    """That of 700 epochs is: it would be waited for until its process ends, which waits for somebody to hear it."""
+    team = Team([b"x" * 10_000_000])
+    team.start()
+    assert len(_answer(team, team.reader)) == 10_000_000  # type: ignore[arg-type]
+
+
+def test_processes_that_all_end_well_without_a_word_are_not_waited_for() -> None:
+    team = Team([])
+    team.start()
+    with pytest.raises(ChildGone, match="all of them, with exit code 0 and without a word"):
+        _answer(team, team.reader)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"), [(SystemExit(0), RuntimeError("SystemExit: 0")), (KeyboardInterrupt(), SystemExit(130))]
+)
+def test_a_process_that_is_ended_from_within_does_not_end_without_a_word(
+    ending: BaseException, told: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def leave(*arguments: object) -> None:
         raise ending
 
-    monkeypatch.setattr("xdops.search.run._train_here", leave)
-    with pytest.raises(RuntimeError, match=type(ending).__name__):
-        _train_in_child(make_fabric(SETTINGS))
+    monkeypatch.setattr("xdops.search.children.stop_with_parent", lambda: None)
+    monkeypatch.setattr("xdops.search.children.launch", leave)
+    monkeypatch.setenv("LOCAL_RANK", "")
+    with pytest.raises(type(told), match=str(told)):
+        _child(0, 1, None, SETTINGS, leave, pickle.dumps(None), ())  # type: ignore[arg-type]
 
 
 def test_a_loss_that_cannot_be_sent_to_another_process_is_refused(tmp_path: Path) -> None:
@@ -125,11 +162,8 @@ def test_what_others_left_in_the_environment_is_not_ours(what: str, processes: i
         monkeypatch.setenv(name, value)
     fabric = make_fabric(dataclasses.replace(SETTINGS, processes=processes, accelerator="cpu"))
     assert (fabric.world_size, fabric.global_rank, fabric.local_rank, fabric.node_rank) == (processes, 0, 0, 0)
-    environment = OwnProcesses()
-    assert environment.main_port > 0
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    sent = pickle.loads(pickle.dumps(environment))
-    assert (sent.local_rank(), sent.main_port) == (1, environment.main_port)
+    started = make_fabric(dataclasses.replace(SETTINGS, processes=2, accelerator="cpu"), OwnProcesses(1, 12345))
+    assert (started.world_size, started.global_rank, started.local_rank, started.node_rank) == (2, 1, 1, 0)
 
 
 @pytest.mark.parametrize(("name", "value"), [("RANK", "abc"), ("WORLD_SIZE", "0"), ("LOCAL_RANK", ""), ("LOCAL_WORLD_SIZE", "-1")])

@@ -13,9 +13,13 @@ from search_data import signals
 from search_support import assert_same_run
 
 from xdops.cli.main import main
+from xdops.errors import XDError, is_memory
 from xdops.experiments.finished import Finished
+from xdops.search import Interrupted
 from xdops.storage.cache import VARIABLE
 from xdops.storage.mirror import Mirror
+from xdops.workers.jobs import Job
+from xdops.workers.on_ray import _result
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'xdops[ray]')")
 
@@ -153,3 +157,22 @@ def test_without_ray_the_extra_is_named(home: Path, monkeypatch, capsys) -> None
     assert main([*WORDS, "--ray", "auto", "--out", "out"]) == 2
     assert "pip install 'xdops[ray]'" in " ".join(capsys.readouterr().err.split())
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("of_the_task", "told"),
+    [
+        (XDError("this", "that", "more"), XDError),
+        (Interrupted(Path("run"), 1, 2), Interrupted),
+        (ray.exceptions.TaskCancelledError(), KeyboardInterrupt),  # after a KeyboardInterrupt that the task raised
+        (ZeroDivisionError("ours"), ZeroDivisionError),
+    ],
+)
+def test_an_error_of_a_task_is_told_as_if_it_had_happened_here(of_the_task: Exception, told: type, monkeypatch) -> None:
+    def get(task: object) -> None:
+        raise ray.exceptions.RayTaskError("work", "its traceback", of_the_task)
+
+    monkeypatch.setattr(ray, "get", get)
+    with pytest.raises(told) as found:
+        _result(None, Job("a job", Path("nowhere"), 1, print, ()))
+    assert not is_memory(found.value)  # which looks at all that led to it

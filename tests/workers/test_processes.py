@@ -66,6 +66,10 @@ def call_refuse(shared: object, what: str, progress: object) -> None:
     raise XDError(what, "something else", "that")
 
 
+def call_interrupt(shared: object, progress: object) -> None:
+    raise KeyboardInterrupt
+
+
 def job(call, *arguments: object) -> Job:
     return Job("a job", Path("nowhere"), 1, call, arguments)
 
@@ -73,6 +77,8 @@ def job(call, *arguments: object) -> Job:
 def test_an_error_of_a_worker_is_the_error_of_the_whole() -> None:
     with pytest.raises(XDError, match="given a mistake"):
         Processes(2, 1).run(None, [job(call_refuse, "a mistake")])
+    with pytest.raises(KeyboardInterrupt):
+        Processes(2, 1).run(None, [job(call_interrupt)])
 
 
 def test_a_job_that_always_dies_is_given_up() -> None:

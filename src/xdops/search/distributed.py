@@ -2,26 +2,22 @@
 
 import logging
 import os
-import pickle
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.strategies import DDPStrategy
 from torch import Tensor, nn
-from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 from torch.nn.parallel import DistributedDataParallel
 
-from xdops.errors import XDError, last_line
+from xdops.errors import XDError
 from xdops.measuring.precision import check_precision
 from xdops.search.settings import Accelerator, SearchSettings
-from xdops.search.signals import stop_with_parent
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces every choice that the settings already tell
-logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that the others end with one that died is told in a line
 
 
 def under_torchrun() -> bool:
@@ -39,12 +35,14 @@ def check_accelerator(name: Accelerator) -> None:
 class OwnProcesses(LightningEnvironment):
     """This process and those that it starts, whatever the environment says of others: a batch system, an earlier launcher."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0, port: int = -1) -> None:
+        """rank and port: of a process that was started, which number it is and where the first one waits for the others."""
         super().__init__()
-        self.sent = False
+        self._rank, self._main_port = rank, port
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, sent=True)  # to a process that was started, and told its number
+    @property
+    def creates_processes_externally(self) -> bool:
+        return True  # see `xdops.search.children`
 
     @property
     def main_address(self) -> str:
@@ -52,17 +50,10 @@ class OwnProcesses(LightningEnvironment):
 
     @property
     def main_port(self) -> int:
-        if self._main_port == -1:
-            self._main_port = find_free_network_port()
         return self._main_port
 
-    def set_global_rank(self, rank: int) -> None:
-        if self.sent:
-            stop_with_parent()  # from here on, as the others are waited for next: who is left behind would wait for half an hour
-        super().set_global_rank(rank)
-
     def local_rank(self) -> int:
-        return int(os.environ["LOCAL_RANK"]) if self.sent else 0
+        return self._rank
 
     def node_rank(self) -> int:
         return 0
@@ -90,8 +81,8 @@ def check_machine(settings: SearchSettings) -> None:
         check_precision(settings.precision, torch.bfloat16)
 
 
-def make_fabric(settings: SearchSettings) -> Fabric:
-    """Fabric for the settings: `processes` on this machine, or those that torchrun has started."""
+def make_fabric(settings: SearchSettings, own: OwnProcesses | None = None) -> Fabric:
+    """Fabric for the settings: `processes` on this machine, of which this is one (own: which), or those that torchrun has started."""
     check_machine(settings)
     world, nodes = settings.processes, 1
     if under_torchrun():
@@ -105,16 +96,11 @@ def make_fabric(settings: SearchSettings) -> Fabric:
             )
     options: dict[str, Any] = {"accelerator": settings.accelerator, "precision": settings.precision, "num_nodes": nodes}
     if not under_torchrun():
-        options["plugins"] = [OwnProcesses()]
+        options["plugins"] = [own or OwnProcesses()]
     if world > 1:
         # Layers that a network never reaches have no gradient, on any process.
-        strategy = DDPStrategy(start_method="popen" if under_torchrun() else "spawn", find_unused_parameters=True)
-        return Fabric(devices=world // nodes, strategy=strategy, **options)
+        return Fabric(devices=world // nodes, strategy=DDPStrategy(find_unused_parameters=True), **options)
     return Fabric(devices=1, **options)
-
-
-#: What the others say when one of them is killed.
-_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
 class _Parcel:
@@ -128,49 +114,10 @@ def _unpack(fabric: Fabric, network: nn.Module, parcel: _Parcel) -> Any:
     return parcel.function(fabric, network, *parcel.arguments)
 
 
-@contextmanager
-def _quiet_children() -> Iterator[None]:
-    """Processes that are started do not each warn that they look for unused parameters and find none."""
-    name = "TORCH_CPP_LOG_LEVEL"
-    given = name in os.environ
-    os.environ.setdefault(name, "ERROR")
-    try:
-        yield
-    finally:
-        if not given:
-            os.environ.pop(name, None)
-
-
 def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *arguments: Any) -> Any:
-    """Run function(fabric, network, *arguments) in every process; returns what the first of them returns."""
-    starts = fabric.world_size > 1 and not under_torchrun()
-    if starts:
-        check_sendable(network, *arguments)
+    """function(fabric, network, *arguments) in this process, once it is connected with the others, if there are any."""
     start: Callable[..., Any] = _unpack
-    try:
-        with _quiet_children() if starts else nullcontext():
-            return fabric.launch(start, network, _Parcel(function, arguments))
-    except (ProcessExitedException, ProcessRaisedException) as error:
-        if isinstance(error, ProcessRaisedException) and not any(words in str(error) for words in _GONE):
-            raise
-        raise XDError(
-            f"a process of the run that ended before it was done ({last_line(error)})",
-            "processes that live as long as the run",
-            "look for what killed it (memory is the usual cause), then --resume (resume=True)",
-        ) from error
-
-
-def check_sendable(*arguments: Any) -> None:
-    """Refuse what cannot be sent to another process, before any is started."""
-    for argument in arguments:
-        try:
-            pickle.dumps(argument)
-        except Exception as error:
-            raise XDError(
-                f"{type(argument).__name__}, which cannot be sent to another process ({error})",
-                "importable functions and modules without parametrizations when processes > 1",
-                "torchrun --nproc-per-node 2, which sends nothing",
-            ) from error
+    return fabric.launch(start, network, _Parcel(function, arguments))
 
 
 def parallel(fabric: Fabric, network: nn.Module) -> nn.Module:

@@ -27,6 +27,7 @@ from xdops.search.checkpoint import (
     save_checkpoint,
     save_generation,
 )
+from xdops.search.children import ChildGone, in_children
 from xdops.search.distributed import launch, make_fabric, total, under_torchrun
 from xdops.search.folder import (
     CHECKPOINTS,
@@ -125,8 +126,13 @@ def _train(network: nn.Module, work: Work[T], problem: Problem, settings: Search
     fabric = make_fabric(settings)
     if fabric.world_size == 1 or under_torchrun():
         return launch(fabric, _train_here, network, work, problem, settings, *arguments)
-    with stop_on_signals(announce=False, forward=True):
-        kind, *details = launch(fabric, _train_in_child, network, work, problem, settings, *arguments)
+    with stop_on_signals(announce=False, forward=True) as stop:
+        try:
+            kind, *details = in_children(settings, _train_in_child, network, work, problem, settings, *arguments)
+        except ChildGone:
+            if stop.requested:  # before they could answer
+                raise KeyboardInterrupt from None
+            raise
     if kind != "done":
         raise _ENDINGS[kind](*details)
     return pickle.loads(details[0])
@@ -141,7 +147,7 @@ _ENDINGS: dict[str, Callable[..., Exception]] = {
 
 
 def _train_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
-    """In a started process, its ending as plain data, which Fabric leaves alone. All processes end alike, see `_Run._first`."""
+    """In a started process, its ending as plain data. All processes end alike, see `_Run._first`."""
     try:
         return "done", pickle.dumps(_train_here(fabric, *arguments))
     except Interrupted as ending:
@@ -149,8 +155,6 @@ def _train_in_child(fabric: Fabric, *arguments: Any) -> tuple[Any, ...]:
     except XDError as error:
         kind = type(error).__name__
         return kind if kind in _ENDINGS else "XDError", error.given, error.expected, error.hint
-    except (SystemExit, KeyboardInterrupt) as error:  # which end a process without a word: who waits for one would wait for ever
-        raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _train_here(

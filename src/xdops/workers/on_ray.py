@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 from xdops.errors import XDError, several
-from xdops.search import Interrupted, Silent
+from xdops.search import Silent
 from xdops.search.signals import stop_on_signals
 from xdops.storage.place import Place
 from xdops.workers.board import Board, Look, LookThere, look_here
@@ -77,7 +77,9 @@ def _result(task: Any, job: Job) -> Any:
     try:
         return ray.get(task)
     except ray.exceptions.RayTaskError as error:
-        raise error.cause if isinstance(error.cause, XDError | Interrupted) else error from error
+        if isinstance(error.cause, ray.exceptions.TaskCancelledError):  # what Ray makes of a KeyboardInterrupt of the task's own
+            raise KeyboardInterrupt from error
+        raise error.cause from error
     except ray.exceptions.RayError as error:
         raise XDError(
             f"{job.name}, whose worker died {RETRIES + 1} times ({str(error).splitlines()[0]})",

@@ -142,7 +142,7 @@ def _work(connection: Connection, job: Job, shared: Any, threads: int, devices: 
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
     try:
         ending = "done", job.call(shared, *job.arguments, Silent())
-    except (XDError, Interrupted) as error:
+    except (XDError, Interrupted, KeyboardInterrupt) as error:
         ending = "ended", error
     except BaseException:
         ending = "ended", _Failed(f"{job.name}:\n{traceback.format_exc()}")
