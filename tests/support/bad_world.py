@@ -195,6 +195,12 @@ def huge(file: h5py.File) -> None:
     file["y"] = Y
 
 
+def bomb(file: h5py.File) -> None:
+    """Of one byte each, which are four once they are trained on."""
+    file.create_dataset("x", (10**6, 10**7 // 4), "u1", chunks=(1, 1000))
+    file["y"] = Y
+
+
 def loop(file: h5py.File) -> None:
     file["y"] = Y
     file.create_group("g")["again"] = file["/"]
@@ -204,7 +210,8 @@ HDF5: dict[str, tuple[Callable[[h5py.File], object], str]] = {
     "external-storage.h5": (external_storage, "values are in other files"),
     "virtual.h5": (virtual, "values are in other files"),
     "external-link.h5": (external_link, "a link to another file"),
-    "huge.h5": (huge, "no memory"),
+    "huge.h5": (huge, "no memory; expected at most .* GB, a third"),
+    "bomb.h5": (bomb, r"of shape \(1000000, 2500000\), 10,000.0 GB, for which there is no memory"),
     "loop.h5": (loop, "no array 'x'"),
     "null.h5": (lambda f: (f.create_dataset("x", data=h5py.Empty("f4")), f.__setitem__("y", Y)), "no numbers"),
     "scalar.h5": (lambda f: (f.__setitem__("x", 1.0), f.__setitem__("y", Y)), "a single value"),

@@ -11,8 +11,9 @@ import numpy as np
 
 from xdops.arguments import checked
 from xdops.errors import XDError
-from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, is_hdf5
+from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, ParserTooLarge, is_hdf5
 from xdops.storage.npy import read_member, read_npy, zip_members
+from xdops.storage.room import room_for_arrays
 
 FORMATS = ".npz, .h5, .hdf5, .mat, or a folder of .npy files"
 
@@ -101,6 +102,9 @@ class ForeignFile(ArrayFile):
     def _read(self, name: str) -> np.ndarray:
         try:
             return self._parser.read(name)
+        except ParserTooLarge as large:
+            room = f"at most {room_for_arrays() / 1e9:,.1f} GB, a third of the memory that is free"
+            raise XDError(f"array {name!r} of {self.path}, {large}", room, "fewer examples, or a coarser grid") from large
         except ParserRefused as refused:
             raise self._refusal(f"array {name!r}", str(refused)) from refused
 

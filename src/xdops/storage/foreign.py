@@ -25,6 +25,10 @@ class ParserRefused(Exception):
     """The file holds something that is never read; says what."""
 
 
+class ParserTooLarge(ParserRefused):
+    """The file holds something that there is no memory for; says what."""
+
+
 class Parser:
     """The process that reads one file. It ends with this object."""
 
@@ -56,16 +60,15 @@ class Parser:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # the answer will be missing, too
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.write(json.dumps([request, room_for_arrays()]).encode() + b"\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
             raise self._crashed()
         header = json.loads(line)
-        if "refused" in header:
-            raise ParserRefused(header["refused"])
-        if "failed" in header:
-            raise ParserFailed(header["failed"])
+        for kind, error in (("refused", ParserRefused), ("large", ParserTooLarge), ("failed", ParserFailed)):
+            if kind in header:
+                raise error(header[kind])
         return header
 
     def _crashed(self) -> ParserFailed:

@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 
 from xdops.errors import XDError
-from xdops.storage.room import check_room_for
+from xdops.storage.room import LEAST, check_room_for
 
 
 def zip_members(path: Path) -> list[str]:
@@ -38,7 +38,7 @@ def read_npy(file: IO[bytes], size: int, what: str) -> np.ndarray:
         raise ValueError("pickled objects")
     if min(shape, default=0) < 0 or prod(shape) * max(1, dtype.itemsize) > size:
         raise ValueError(f"its header says shape {shape} of {dtype}, but there are {size:,} bytes")
-    check_room_for(what, shape, dtype.itemsize)
+    check_room_for(what, shape, max(LEAST, dtype.itemsize))
     file.seek(0)
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 

@@ -1,8 +1,9 @@
 """Reads .h5 and .mat files in a process of its own: `python parser.py FILE KIND ROOM`, with KIND hdf5, mat73, mat or cells.
 
-Their parsers are C code that a damaged file can crash. A request is a JSON line on stdin: null for the list of arrays, the name of
-one, or ["layout"] for where the arrays of a file of ours lie. The answer is a JSON line on stdout, for an array followed by its
-bytes. This file imports nothing of xdops, so that it starts quickly. ROOM: bytes that an array may take.
+Their parsers are C code that a damaged file can crash. A request is a JSON line on stdin, [WHAT, ROOM], where WHAT is null for the
+list of arrays, the name of one, or ["layout"] for where the arrays of a file of ours lie. The answer is a JSON line on stdout, for
+an array followed by its bytes. This file imports nothing of xdops, so that it starts quickly. ROOM: bytes that an array may take in
+the beginning, and now that others may have been read.
 """
 
 import json
@@ -23,9 +24,15 @@ class Refused(Exception):
     """What a file must not hold."""
 
 
-def check_size(shape: tuple[int, ...], itemsize: int, room: int) -> None:
-    if prod(shape) * itemsize > room:
-        raise Refused(f"of shape {tuple(shape)}, {prod(shape) * itemsize / 1e9:,.1f} GB, for which there is no memory")
+class TooLarge(Exception):
+    """What there is no memory for."""
+
+
+def check_size(shape: tuple[int, ...], itemsize: int, room: int, which: str = "") -> None:
+    """At least 4 bytes are counted for a value: what is trained on has 32 bits, whatever the file has."""
+    size = prod(shape) * max(4, itemsize)
+    if size > room:
+        raise TooLarge(f"{which}of shape {tuple(shape)}, {size / 1e9:,.1f} GB, for which there is no memory")
 
 
 def list_hdf5(path: str) -> list[str]:
@@ -61,7 +68,8 @@ def read_hdf5(path: str, name: str, room: int) -> np.ndarray:
             raise Refused("which holds no numbers")
         if dataset.external or dataset.is_virtual:
             raise Refused("whose values are in other files, which are never opened")
-        check_size(dataset.shape, max(1, dataset.dtype.itemsize), room)
+        check_size(dataset.shape, dataset.dtype.itemsize, room)
+        check_size(dataset.chunks or (), dataset.dtype.itemsize, room, "in pieces ")  # they are unpacked as a whole
         if h5py.check_string_dtype(dataset.dtype):
             return np.asarray(dataset.asstr()[()], dtype=str)
         return np.asarray(dataset[()])
@@ -117,7 +125,7 @@ def read_mat(path: str, name: str, room: int) -> np.ndarray:
 
     for other, shape, kind in scipy.io.whosmat(path):
         if other == name and kind != "sparse":
-            check_size(shape, 1, room)
+            check_size(shape, 8 if kind in ("double", "int64", "uint64") else 4, room)
     array = scipy.io.loadmat(path, variable_names=[name])[name]
     if scipy.sparse.issparse(array):
         check_size(array.shape, array.dtype.itemsize, room)
@@ -161,8 +169,10 @@ def answer(path: str, kind: str, name: str | list[str] | None, room: int) -> Ans
         array = np.asarray(array, order="C").astype(array.dtype.newbyteorder("="), copy=False)
     except Refused as refused:
         return {"refused": str(refused)}, None
+    except TooLarge as large:
+        return {"large": str(large)}, None
     except MemoryError:
-        return {"refused": "for which there is no memory"}, None
+        return {"large": "for which there is no memory"}, None
     except Exception as error:  # foreign files fail in as many ways as there are parsers
         return {"failed": f"{type(error).__name__}: {error}"}, None
     return {"dtype": array.dtype.str, "shape": array.shape}, array
@@ -185,7 +195,8 @@ def main(path: str, kind: str, room: str) -> None:
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is not an answer
     for line in sys.stdin:
-        header, array = answer(path, kind, json.loads(line), int(room))
+        what, room_now = json.loads(line)
+        header, array = answer(path, kind, what, room_now)
         channel.write(json.dumps(header).encode() + b"\n")
         if array is not None:
             channel.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
