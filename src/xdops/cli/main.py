@@ -63,7 +63,7 @@ def dispatch(words: Sequence[str]) -> int:
 
         print(f"xdops {__version__}")
         return 0
-    from xdops.cli.words import check_here, fill
+    from xdops.cli.words import check_here, fill, in_flags
     from xdops.errors import XDError
 
     name, *rest = words
@@ -71,7 +71,12 @@ def dispatch(words: Sequence[str]) -> int:
         raise XDError(f"command {name!r}", f"one of {', '.join(COMMANDS)}", "xdops --help")
     check_here()
     command = fill(COMMANDS[name].load(), rest, f"xdops {name}")
-    return 0 if command is None else int(command.run())
+    if command is None:
+        return 0
+    try:
+        return int(command.run())
+    except XDError as error:
+        raise in_flags(error, command) from error
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rich.console import Console
 from xdops.backbones.request import TaskKind
 from xdops.cli import terminal
 from xdops.cli.places import check_shared_memory, find_place
-from xdops.cli.workers import WorkerOptions, open_workers
+from xdops.cli.workers import WorkerOptions, check_processes, open_workers
 from xdops.data.own import DataSettings
 from xdops.data.task import Task
 from xdops.errors import XDError, several
@@ -179,6 +179,7 @@ class Search:
         place = self.place()
         experiment = self.experiment(task, recipe, place.folder)
         options = WorkerOptions(self.workers, self.ray, self.cpus_per_run, self.gpus_per_run)
+        check_processes(self.workers, self.processes)
         check_shared_memory(place, max(self.workers, self.processes))
         console.print(task.name, style="bold", soft_wrap=True)
         for note in task.notes:

@@ -1,6 +1,7 @@
 """From words to a command: tyro, whose boxes of complaints become one line."""
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
@@ -46,6 +47,33 @@ def check_words(words: Sequence[str], name: str) -> None:
         value = word.partition("=")[2] if word.startswith("--") else word
         if value == "~" or value.startswith("~/"):
             raise XDError(f"{word}, in which ~ does not stand for your home", "a path", "a space before ~ and no quotes, or $HOME")
+
+
+def in_flags(error: XDError, command: Any) -> XDError:
+    """The same, with settings that the command has flags for as it takes them: depth=(1, 3, 1), as from Python, is --depth 1 3 1.
+
+    A flag may be that of a part, as --arch-lr is its lr: the one that was given such a value is meant.
+    """
+    values = {field.name: getattr(command, field.name) for field in dataclasses.fields(command)}
+    meant: dict[str, str] = {}
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        same = [
+            n
+            for n, v in values.items()
+            if f"_{n}".endswith(f"_{name}") and value in (repr(v), f"{v:g}" if type(v) is float else "")
+        ]
+        chosen = meant.setdefault(name, same[0] if same else name)
+        if chosen not in values or (found["sign"] == " " and not isinstance(values[chosen], tuple)):
+            return found[0]
+        words = "" if value == "True" else " " + re.sub("[(),]", "", value)
+        return f"--{chosen.replace('_', '-')}{words}"
+
+    def spelled(text: str) -> str:
+        return re.sub(r"(?<![\w.-])(?P<name>[a-z]\w*)(?P<sign>=| (?=\())(?P<value>\([\d., ]*\)|[^\s;,()]+)", flag, text)
+
+    return XDError(spelled(error.given), spelled(error.expected), spelled(error.hint))
 
 
 def check_here() -> None:

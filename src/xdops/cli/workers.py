@@ -59,6 +59,17 @@ class WorkerOptions:
         return self.cpus or (1 if self.ray is not None else max(1, (os.cpu_count() or 1) // self.workers))
 
 
+def check_processes(workers: int, processes: int) -> None:
+    """Refuse more processes on this machine than can be of use: every worker's run has so many."""
+    most = 4 * (os.cpu_count() or 1)
+    if workers > 1 and workers * processes > most:
+        raise XDError(
+            f"--workers {workers} with --processes {processes}, {workers * processes} processes at a time",
+            f"at most {most}, four per core here",
+            f"--workers {max(1, most // processes)}, or --processes 1",
+        )
+
+
 @contextmanager
 def open_workers(
     options: WorkerOptions, place: Place, progress: Callable[[Job], Progress | None], console: Console | None
