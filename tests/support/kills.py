@@ -50,6 +50,7 @@ WORK = {
     "search": Work(data, f"search data.npz --out run {FLAGS}", results),
     "trials": Work(data, f"search data.npz --out run {FLAGS} --trials 2", results),
     "workers": Work(data, f"search data.npz --out run {FLAGS} --workers 2 --cpus-per-run 1", results),
+    "processes": Work(data, f"search data.npz --out run {FLAGS} --spaces xd --processes 2", results),
     "reproduce": Work(nothing, "reproduce mini -q", reproduction),
     "render": Work(documents, "reproduce --render", file("docs/results.md")),
     "npz": Work(nothing, "data darcy --samples 6 --size 17 --out d.npz", arrays("d.npz")),
@@ -92,7 +93,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=[name for name in WORK if name != "workers"], choices=list(WORK))
+    parser.add_argument(
+        "--only", nargs="*", default=[name for name in WORK if name not in ("workers", "processes")], choices=list(WORK)
+    )
     words = parser.parse_args()
     prepare()
     rng, bad = np.random.default_rng(words.seed), 0

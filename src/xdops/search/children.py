@@ -38,7 +38,7 @@ class ChildGone(XDError):
         super().__init__(
             f"a process of the run that ended before it was done ({how})",
             "processes that live as long as the run",
-            "look for what ended it (memory is the usual cause, or a network that ends Python), then --resume (resume=True)",
+            "look for what ended it (memory is the usual cause, or a network that ends Python), then resume",
         )
 
 

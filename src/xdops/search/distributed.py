@@ -82,7 +82,7 @@ def check_machine(settings: SearchSettings) -> None:
 
 
 def make_fabric(settings: SearchSettings, own: OwnProcesses | None = None) -> Fabric:
-    """Fabric for the settings: `processes` on this machine, of which this is one (own: which), or those that torchrun has started."""
+    """Fabric for the settings: `processes` on this machine (own: which of them this is), or those that torchrun has started."""
     check_machine(settings)
     world, nodes = settings.processes, 1
     if under_torchrun():
