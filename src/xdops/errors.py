@@ -22,15 +22,23 @@ def several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def said(error: BaseException) -> str:
+    """What an error says; nothing where even that fails, as it may with errors of others."""
+    try:
+        return str(error).strip()
+    except Exception:
+        return ""
+
+
 def first_line(error: BaseException) -> str:
     """What another library's error says, in a line: the rest of some goes on for pages."""
-    text = str(error).strip()
+    text = said(error)
     return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
 
 
 def last_line(error: BaseException) -> str:
     """What an error says that holds the traceback of another process."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
+    return (said(error).splitlines() or [type(error).__name__])[-1][:300]
 
 
 #: How libraries say that there is no memory.
@@ -52,7 +60,7 @@ def is_memory(error: BaseException) -> bool:
     while before is not None and before not in seen:
         if isinstance(before, MemoryError) or (
             isinstance(before, RuntimeError | ImportError | OSError)
-            and any(words in str(before).lower() for words in _OUT_OF_MEMORY)
+            and any(words in said(before).lower() for words in _OUT_OF_MEMORY)
         ):
             return True
         seen.append(before)

@@ -309,6 +309,24 @@ class Leaving(Late):
     def forward(self, x):
         raise SystemExit(0)
 
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError("cannot even be said")
+
+class Unsayable(Late):
+    def forward(self, x):
+        raise Odd
+
+class Base(Late):
+    def forward(self, x):
+        raise BaseException("of no kind")
+
+class BaseLate(Late):
+    def forward(self, x):
+        if self.training:
+            raise GeneratorExit
+        return self.conv(x).mean(-1)
+
 class Nan(nn.Module):
     def __init__(self, request):
         super().__init__()

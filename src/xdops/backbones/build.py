@@ -58,14 +58,12 @@ def build_backbone(name: str, request: Request, seed: int) -> nn.Module:
         torch.manual_seed(seed)
         try:
             network = builder(request)
-        except XDError:
+        except (XDError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             if is_memory(error):
                 raise
-            raise XDError(
-                f"backbone {name}, which failed for {request}: {type(error).__name__}: {error}", "a network", HINT
-            ) from error
+            raise XDError(f"backbone {name}, which failed for {request}: {first_line(error)}", "a network", HINT) from error
         check_network(name, network, request)
     return network
 
@@ -82,9 +80,11 @@ def find_builder(name: str) -> Builder:
     _find_here(module_name.partition(".")[0])
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise XDError(
-            f"backbone {name!r}, whose module cannot be imported ({type(error).__name__}: {error})",
+            f"backbone {name!r}, whose module cannot be imported ({first_line(error)})",
             "a module that imports, installed or in the current folder",
             f"python -c 'import {module_name}'",
         ) from error
@@ -128,8 +128,8 @@ def _output(name: str, network: nn.Module, x: torch.Tensor, shape: Sequence[int]
     try:
         with torch.no_grad():
             output = network(x)
-    except (Exception, SystemExit) as error:
-        if is_memory(error):
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or is_memory(error):
             raise
         if isinstance(error, XDError):  # one of our operations, which knows better what to try
             raise XDError(f"backbone {name} with {error.given}", error.expected, error.hint) from error

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from xdops import __version__
-from xdops.errors import XDError, is_memory
+from xdops.errors import XDError, is_memory, said
 
 BAD_INPUT, MISTAKE, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
 
@@ -186,5 +186,5 @@ def _unwritable(error: OSError) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    lines = said(error).splitlines()
     return lines[0][:300] if lines else type(error).__name__

@@ -58,7 +58,9 @@ def in_flags(error: XDError, command: Any) -> XDError:
     meant: dict[str, str] = {}
 
     def flag(found: re.Match[str]) -> str:
-        name, value = found["name"], found["value"]
+        name, value, before = found["name"], found["value"], found.string[: found.start()]
+        if before.count("(") > before.count(")"):  # of a call, XDConfig(depth=3), or said in brackets
+            return found[0]
         same = [
             n
             for n, v in values.items()
@@ -67,11 +69,11 @@ def in_flags(error: XDError, command: Any) -> XDError:
         chosen = meant.setdefault(name, same[0] if same else name)
         if chosen not in values or (found["sign"] == " " and not isinstance(values[chosen], tuple)):
             return found[0]
-        words = "" if value == "True" else " " + re.sub("[(),]", "", value)
-        return f"--{chosen.replace('_', '-')}{words}"
+        words = "" if value in ("True", "None") else " " + re.sub("[(),]", "", value)
+        return f"{'no ' if value == 'None' else ''}--{chosen.replace('_', '-')}{words}"
 
     def spelled(text: str) -> str:
-        return re.sub(r"(?<![\w.-])(?P<name>[a-z]\w*)(?P<sign>=| (?=\())(?P<value>\([\d., ]*\)|[^\s;,()]+)", flag, text)
+        return re.sub(r"(?<!\S)(?P<name>[a-z]\w*)(?P<sign>=| (?=\())(?P<value>\([\d., ]*\)|[^\s;,()]+)", flag, text)
 
     return XDError(spelled(error.given), spelled(error.expected), spelled(error.hint))
 

@@ -40,12 +40,12 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
             except Diverged as error:
                 expected = "numbers that stay near where they began; nothing was written"
                 raise Diverged(error.given, expected, error.hint) from error
-            except (Exception, SystemExit) as error:
-                if isinstance(error, XDError) or is_memory(error):
+            except BaseException as error:
+                if isinstance(error, XDError | KeyboardInterrupt) or is_memory(error):
                     raise
                 examples = several(step.examples, "example")
                 raise XDError(
-                    f"backbone {name}, which fails in training on {examples} ({type(error).__name__}: {error})",
+                    f"backbone {name}, which fails in training on {examples} ({first_line(error)})",
                     "a network that can be trained",
                     "another --batch-size if it is the last, smaller batch; or mend the backbone",
                 ) from error
@@ -65,12 +65,12 @@ def telling_which(run: str) -> Iterator[None]:
 @contextmanager
 def blaming(backbone: str, when: str = "in training", hint: str = "mend it, then --resume") -> Iterator[None]:
     """What comes out of the module of a user's backbone is no mistake of ours: its line is named. SystemExit, too: what asks Python
-    to leave in the middle of our work would pass for its end."""
+    to leave in the middle of our work would pass for its end. KeyboardInterrupt alone is what it seems."""
     try:
         yield
-    except (XDError, Interrupted):
+    except (XDError, Interrupted, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         place = _last_line_in(backbone.partition(":")[0], error)
         if place is None or is_memory(error):
             raise

@@ -16,7 +16,7 @@ from lightning_fabric.plugins.environments.lightning import find_free_network_po
 from torch import multiprocessing, nn
 from torch.multiprocessing import ProcessContext, ProcessExitedException, ProcessRaisedException
 
-from xdops.errors import XDError, last_line
+from xdops.errors import XDError, first_line, last_line
 from xdops.search.distributed import OwnProcesses, launch, make_fabric
 from xdops.search.settings import SearchSettings
 from xdops.search.signals import stop_with_parent
@@ -96,8 +96,10 @@ def _child(
         answer = launch(fabric, function, pickle.loads(network), *arguments)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    except SystemExit as error:
-        raise RuntimeError(f"SystemExit: {error}") from error
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise
+        raise RuntimeError(first_line(error)) from error
     if rank == 0:
         writer.send(answer)
 
