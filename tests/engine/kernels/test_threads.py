@@ -15,7 +15,7 @@ from xdops.engine.kernels.native import OWN, Native, integers, integers_at, next
 
 
 def _count(given):
-    """Words: an array with a number for every part, which is counted up; who has arrived, how many are waited for; a number more."""
+    """Words: an array with a number for every part, which is counted up; who has arrived, how many are waited for; one more."""
     row = integers(given)
     done, arrived = numbers(given, row[OWN], row[1]), numbers(given, row[OWN + 1], row[OWN + 2])
     part = next_part(row)

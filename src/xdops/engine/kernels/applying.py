@@ -5,9 +5,11 @@ factors in memory, no copy before or after them.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -19,8 +21,8 @@ from xdops.engine.workspace import Workspace
 #: Columns of a block: the more, the less is done for each matrix of a factor; the least is what the kernels' vectors hold.
 WIDEST, WIDTH = 64, 16
 
-#: Bytes of a block that stays in the cache with the others of a backward pass, one for every factor.
-BLOCK = 80 << 10
+#: Bytes of a block, unless it is one of many rows, and of a chunk of those.
+BLOCK, CHUNK = 80 << 10, 32 << 10
 
 #: Flops that are worth a thread: what another one does while this one calls it.
 WORTH = 1 << 22
@@ -65,24 +67,83 @@ def _numbers(side: Side) -> Integers:
     return Integers([side.count, side.step, side.size, side.parts, int(side.turned)])
 
 
-@lru_cache(maxsize=512)
-def factor_steps(shapes: tuple[ButterflyShape, ...]) -> Integers:
-    """(kind, stride, blocks, offset) of every factor, in the order they are applied."""
-    steps: list[tuple[int, int, int, int]] = []
+@dataclass(frozen=True)
+class Factor:
+    """kind is the radix, or FOLD or UNFOLD; its matrices begin at `offset` among the numbers of all butterflies."""
+
+    kind: int
+    stride: int
+    blocks: int
+    offset: int
+
+    def fits(self, chunk: int) -> bool:
+        """Whether a chunk of so many rows is all that each of its rows needs, and rows are several such chunks."""
+        extent = self.kind * self.stride
+        return self.kind > 0 and chunk % extent == 0 and self.blocks * extent % chunk == 0 and self.blocks * extent > chunk
+
+
+def factors_of(shapes: tuple[ButterflyShape, ...]) -> list[Factor]:
+    """In the order they are applied."""
+    factors: list[Factor] = []
     offset = 0
     for shape in shapes:
         radices = shape.radices[:-1] if shape.half else shape.radices
         points = math.prod(radices)
         stride, own = 1, []
         for r in radices:
-            own.append((r, stride, points // (r * stride), offset))
+            own.append(Factor(r, stride, points // (r * stride), offset))
             offset += 2 * points * r
             stride *= r
         if shape.half:
-            own.append((UNFOLD if shape.increasing else FOLD, points, 1, offset))
+            own.append(Factor(UNFOLD if shape.increasing else FOLD, points, 1, offset))
             offset += 4 * points
-        steps += own if shape.increasing else own[::-1]
-    return Integers(steps)
+        factors += own if shape.increasing else own[::-1]
+    return factors
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How kernels go through the factors of a K-matrix.
+
+    factors: a row (kind, stride, blocks, offset, place of what it sees, whether a chunk has a place of its own) each. runs: rows
+    (first factor, last one, chunks, rows of a chunk, rows of working memory in all): a run of factors goes through one chunk of
+    rows after the other, which stays in the cache for all of them. Places are counted in rows.
+    """
+
+    factors: Integers
+    runs: Integers
+    rows: int  # of working memory in a backward pass
+
+
+@lru_cache(maxsize=512)
+def steps_of(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> Steps:
+    factors = factors_of(shapes)
+    chunk = chunk_rows(shapes, size, row_bytes)
+    keys = [(f.fits(chunk), f.blocks * f.kind * f.stride if f.fits(chunk) else 0) for f in factors]
+    starts = [0, *(j for j in range(1, len(keys)) if keys[j] != keys[j - 1]), len(keys)]
+    inner_most = max([last - first for first, last in pairwise(starts) if keys[first][0]], default=0)
+    whole = sum(1 if chunked else last - first for first, last in pairwise(starts) for chunked in [keys[first][0]])
+    inner, total = size * (1 + whole), size * (1 + whole) + chunk * inner_most
+    table, runs, place = [], [], size
+    for first, last in pairwise(starts):
+        chunked, points = keys[first]
+        for j in range(first, last):
+            own = chunked and j > first
+            at = inner + (j - first - 1) * chunk if own else place
+            place += 0 if own else size
+            f = factors[j]
+            table.append((f.kind, f.stride, f.blocks, f.offset, at, int(own)))
+        runs.append((first, last, points // chunk if chunked else 1, chunk if chunked else size, total))
+    return Steps(Integers(table), Integers(runs), total)
+
+
+def chunk_rows(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> int:
+    """Rows of a chunk: as many as stay in the smallest cache, where blocks are too large for the next."""
+    if size * row_bytes <= BLOCK:
+        return 1
+    radices = shapes[0].radices[:-1] if shapes[0].half else shapes[0].radices
+    fitting = [c for c in accumulate(radices, operator.mul) if c * row_bytes <= CHUNK]
+    return max(fitting, default=1)
 
 
 def block_columns(size: int, itemsize: int) -> int:
@@ -99,7 +160,7 @@ def multiply(
     """y = A x, for the interleaved complex numbers of A's factors, butterfly by butterfly."""
     from xdops.engine.kernels.columns import forward
 
-    row, parts, _work = _row(shapes, values, x, x_side, y, y_side, space, blocks=1, passes=1)
+    row, parts, _work = _row(shapes, values, x, x_side, y, y_side, space, backward=False)
     forward(x.dtype, row, parts)
 
 
@@ -116,8 +177,7 @@ def multiply_backward(
     """From the gradient g of y: that of x into out, which may be x, if it is given; that of the values, if x is given."""
     from xdops.engine.kernels.columns import backward
 
-    blocks = factor_steps(shapes).rows + 1
-    row, parts, _work = _row(shapes, values, x, x_side, g, y_side, space, blocks, passes=1 if x is None else 3)
+    row, parts, _work = _row(shapes, values, x, x_side, g, y_side, space, backward=True)
     room = 0 if x is None else values.numel() + 2 * 8
     grads = torch.zeros(parts, room, dtype=g.dtype, device="cpu")  # a sum per part
     row += [0, 0] if out is None else [address(out), out.numel()]
@@ -133,20 +193,22 @@ def _row(
     y: Tensor,
     y_side: Side,
     space: Workspace,
-    blocks: int,
-    passes: int,
+    backward: bool,
 ) -> tuple[list[int], int, Tensor]:
-    """What both kernels are told (see there), in how many parts, and working memory of so many blocks for each."""
-    steps, size = factor_steps(shapes), max(x_side.size, y_side.size)
-    q, wide = _columns(y, y_side), block_columns(size, y.element_size())
+    """What both kernels are told (see there), in how many parts, and the working memory of all of them."""
+    q, size = _columns(y, y_side), max(x_side.size, y_side.size)
+    wide = block_columns(size, y.element_size())
+    steps = steps_of(shapes, size, 2 * wide * y.element_size())
+    passes = 3 if backward and x is not None else 1
     # A complex entry of the factors takes 8 flops per column and pass.
     parts = threads.parts(-(-q // wide), least=-(-WORTH // (passes * 4 * values.numel() * wide)))
     largest = max(max(shape.radices) for shape in shapes)
-    room = (blocks * size + largest) * 2 * wide
+    room = ((steps.rows if backward else size) + largest) * 2 * wide
     work = space.empty((parts, room), y)
     row = [
         0 if x is None else address(x), _numbers(x_side).address, address(y), _numbers(y_side).address, q,
-        address(values), steps.address, steps.rows, address(work), room, wide,
+        address(values), steps.factors.address, steps.factors.rows, address(work), room, wide,
+        steps.runs.address, steps.runs.rows,
     ]  # fmt: skip
     return row, parts, work
 

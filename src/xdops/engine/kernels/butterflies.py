@@ -9,7 +9,7 @@ last one is `width`, how many columns there are.
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.compiling import inlined
+from xdops.engine.kernels.compiling import called, inlined
 from xdops.engine.kernels.mixrows import matrix_gradient, mix_rows, mix_rows_back
 from xdops.engine.kernels.vectors import LANES, clear8, copy8
 
@@ -113,10 +113,9 @@ def unrolled(kind):
     return kind == 2 or kind == 3 or kind == 5 or kind < 0
 
 
-@inlined
-def mix(step, parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, hold, width):
+@called
+def mix(kind, s, blocks, offset, parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, hold, width):
     """One factor: y = T x."""
-    kind, s, blocks, offset = step[0], step[1], step[2], step[3]
     if kind == 2:
         mix_2(parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, offset, blocks, s, width)
     elif kind == 3:
@@ -131,10 +130,9 @@ def mix(step, parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, hold, width)
         mix_any(kind, x, xb, xs, xi, y, yb, ys, yi, T, offset, blocks, s, hold, width)
 
 
-@inlined
-def back(step, parts_g, parts_x, g, gb, gs, gi, x, xb, xs, xi, out, ob, os, oi, T, grad, hold, width):
+@called
+def back(kind, s, blocks, offset, parts_g, parts_x, g, gb, gs, gi, x, xb, xs, xi, out, ob, os, oi, T, grad, hold, width):
     """One factor: out = T^H g, and grad += g x^H, unless grad is empty."""
-    kind, s, blocks, offset = step[0], step[1], step[2], step[3]
     if kind == 2:
         back_2(parts_g, parts_x, g, gb, gs, gi, x, xb, xs, xi, out, ob, os, oi, T, grad, offset, blocks, s, width)
     elif kind == 3:
