@@ -17,6 +17,12 @@ Grouping = Sequence[tuple[int, ...] | None]
 #: Flops and seconds.
 Cost = tuple[float, float]
 
+#: Matrices of a batched product that take as long as a call, however small they are.
+PER_CALL = 20
+
+#: Numbers of a point's filters that stay in the cache with their taps and their gradient.
+CACHED_FILTERS = 1 << 11
+
 
 def passes(work: Workload) -> float:
     """Forward alone, or with the gradient of the input, or also with those of the matrices."""
@@ -68,7 +74,7 @@ def fused_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]
             radices = work.radices[i] or prime_factors(n)
             step = 8.0 * columns * (domain * sum(radices) + (depth - 1) * n * sum(radices))
             flops += times * step
-            seconds += times * (rates.compiled(step, (domain + lengths[i]) * columns) + 12 * rates.call)
+            seconds += times * (rates.compiled(step, (domain + lengths[i]) * columns) + 6 * rates.call)
             most = max(most, 4 * domain * columns)
     return flops, seconds, most
 
@@ -80,7 +86,9 @@ def mixing(work: Workload, rates: Rates) -> Cost:
     filters = 2 * times * 4.0 * work.points * pairs * work.kernel[0] * (2 if work.complex_weight or len(work.sizes) > 1 else 1)
     small = 1 / (1 / max(1, work.batch) + work.groups / work.c_in + work.groups / work.c_out)
     seconds = rates.product(products, 2 * small) + rates.product(filters, 2 * work.kernel[0])
-    return products + filters, seconds + 2 * times * rates.traffic(2 * work.points * pairs) + 30 * rates.call
+    matrices = 4 * times * work.points * work.groups
+    calls = (30 + matrices / PER_CALL) * rates.call
+    return products + filters, seconds + 2 * times * rates.traffic(2 * work.points * pairs) + calls
 
 
 def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
@@ -91,7 +99,7 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
     if len(work.sizes) != 2 or work.groups > 1 or work.has_b or work.has_C or work.complex_weight:
         return None
     times, taps = passes(work), work.kernel[1]
-    if kernels.can_run(work.dtype, work.device):
+    if kernels.can_run(work.dtype, work.device) and work.c_in * work.c_out <= CACHED_FILTERS:
         made, used = (4, 3) if work.train else (1, 1)
         per_pair = 8.0 * work.points * (made * taps + used * work.batch)
         padded = (work.c_in + -work.c_in % 8) * (work.c_out + -work.c_out % 8)

@@ -1,13 +1,11 @@
 """Channel mixing tap by tap in compiled kernels, which make the filters of a point and use them: see `kernels.points`."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from xdops.engine.kernels import threads
-from xdops.engine.kernels.applying import flat
+from xdops.engine.kernels.applying import address
 from xdops.engine.workspace import Workspace
 
 #: Channels are padded to multiples of the kernels' vectors.
@@ -34,30 +32,30 @@ class PointFilters:
         """x_hat (2, n_1, n_2, batch, c_in) into y_hat (2, n_1, n_2, batch, c_out)."""
         from xdops.engine.kernels.points import forward
 
-        V, L, x, y = (flat(t) for t in (self.V, self.pairs, x_hat, y_hat))
-        sizes, ranges, work = self._sizes(x_hat.shape[3]), threads.parts(self.n), self._work(x_hat)
-        threads.run_each(lambda i: forward(V, L, x, y, sizes, *ranges[i], work[i]), len(ranges))
+        parts = threads.parts(self.n)
+        row, _work = self._row(x_hat, y_hat, parts)
+        forward(x_hat.dtype, row, parts)
 
     def mix_backward(self, g_hat: Tensor, x_hat: Tensor, grad_x_hat: Tensor) -> tuple[Tensor, Tensor]:
         """From the gradient g_hat of the mixed channels; that of x_hat into grad_x_hat. Returns those of V and of L_2."""
         from xdops.engine.kernels.points import backward
 
-        ranges, work = threads.parts(self.n), self._work(x_hat)
+        parts = threads.parts(self.n)
+        row, _work = self._row(x_hat, g_hat, parts)
         grad_V = self.space.empty(tuple(self.V.shape), self.V).zero_()
-        grad_L = self.V.new_zeros(len(ranges), self.rest, self.k, 2, LANES)
-        V, L, x, g, out, to_V = (flat(t) for t in (self.V, self.pairs, x_hat, g_hat, grad_x_hat, grad_V))
-        to_L, sizes = grad_L.flatten(1).numpy(), self._sizes(x_hat.shape[3])
-        threads.run_each(lambda i: backward(V, L, x, g, out, to_V, to_L[i], sizes, *ranges[i], work[i]), len(ranges))
+        grad_L = self.V.new_zeros(parts, self.rest, self.k, 2, LANES)
+        backward(x_hat.dtype, [*row, address(grad_x_hat), address(grad_V), address(grad_L)], parts)
         return grad_V, grad_L.sum((0, -1)).movedim(-1, 0)
 
-    def _sizes(self, batch: int) -> tuple[int, ...]:
-        return (self.n, self.rest, self.k, batch, self.c_in, self.c_out, *self.V.shape[-2:])
-
-    def _work(self, x_hat: Tensor) -> Any:
-        """A row per thread: filters, their gradient, and channels of all examples, twice as they come and once as they leave."""
+    def _row(self, x_hat: Tensor, y_hat: Tensor, parts: int) -> tuple[list[int], Tensor]:
+        """What both kernels are told, see there, and their working memory: for every part filters, their gradient, and channels of
+        all examples, twice as they come and once as they leave."""
         rows, columns = self.V.shape[-2:]
-        numbers = 4 * rows * columns + 2 * x_hat.shape[3] * (rows + columns + max(rows, columns))
-        return self.space.empty((torch.get_num_threads(), numbers), x_hat).numpy()
+        batch = x_hat.shape[3]
+        room = 4 * rows * columns + 2 * batch * (rows + columns + max(rows, columns))
+        work = self.space.empty((parts, room), x_hat)
+        sizes = (self.n, self.rest, self.k, batch, self.c_in, self.c_out, rows, columns)
+        return [*map(address, (self.V, self.pairs, x_hat, y_hat, work)), room, *sizes], work
 
 
 class PointGradients:

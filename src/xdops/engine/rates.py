@@ -14,8 +14,8 @@ class Rates:
     memory: float = 1.0e10
     call: float = 8e-6
     half: float = 20.0
-    kernel: float = 7.5e10
-    kernel_memory: float = 6.0e9
+    kernel: float = 1.0e11
+    kernel_memory: float = 1.0e10
 
     def product(self, flops: float, smallest: float) -> float:
         """Seconds for products whose smallest dimension is so large."""

@@ -171,3 +171,21 @@ def test_tensors_that_are_not_contiguous_are_refused() -> None:
     inside, domain = Side(8, 8, parts=1), Side(8, 8, turned=False)
     with pytest.raises(ValueError, match="contiguous"):
         multiply(_butterflies((2, 2, 2), False), torch.randn(96), x, inside, torch.empty(2, 8, 16), domain, workspace())
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("entering", [True, False])
+def test_rows_may_go_through_in_chunks(entering: bool, depth: int, half: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    radices = (3, 2, 2, 2)
+    whole = _butterflies(radices, *[False, True][: depth - 1])
+    own = ButterflyShape(radices, not entering, half)
+    case = Case((*whole, own) if entering else (own, *whole), 37, 19)
+    test = test_rows_enter_a_domain_as_columns if entering else test_columns_leave_a_domain_as_rows
+    for rows in (6, 12):
+        monkeypatch.setattr(applying, "chunk_rows", lambda *_, rows=rows: rows)
+        applying.steps_of.cache_clear()
+        if rows == 6:
+            assert applying.steps_of(case.shapes, 24, 128).runs.tensor[:, 2].max() > 1
+        test(case, True, torch.float64)
+    applying.steps_of.cache_clear()

@@ -19,7 +19,7 @@ from xdops.engine.workload import Workload
 from xdops.errors import XDError
 
 #: Below this size products of small dense matrices are faster, whatever the rates say: never chosen by itself.
-SHORTEST = 24
+SHORTEST = 12
 
 
 def plan(work: Workload, rates: Rates) -> Plan | None:

@@ -1,13 +1,15 @@
 """A K-matrix on columns, all factors at once: y = A x, and the gradients of x and of the factors, by compiled kernels.
 
-Columns go through the factors 16 at a time, in the cache: `8 n sum(radices)` flops per column and butterfly, nothing between the
+Columns go through the factors some at a time, in the cache: `8 n sum(radices)` flops per column and butterfly, nothing between the
 factors in memory, no copy before or after them.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -16,8 +18,11 @@ from torch import Tensor
 from xdops.engine.kernels import threads
 from xdops.engine.workspace import Workspace
 
-#: Columns of a block, numbers in a row of it; as in `mixrows` and `butterflies`, which are imported only where numba is.
-WIDTH, ROW = 16, 32
+#: Columns of a block: the more, the less is done for each matrix of a factor; the least is what the kernels' vectors hold.
+WIDEST, WIDTH = 64, 16
+
+#: Bytes of a block, unless it is one of many rows, and of a chunk of those.
+BLOCK, CHUNK = 80 << 10, 32 << 10
 
 #: Flops that are worth a thread: what another one does while this one calls it.
 WORTH = 1 << 22
@@ -26,9 +31,12 @@ WORTH = 1 << 22
 FOLD, UNFOLD = -1, -2
 
 
-def _integers(numbers: Any) -> Any:
-    """As the kernels take them: an array of numpy's."""
-    return torch.tensor(numbers, dtype=torch.int64, device="cpu").numpy()
+class Integers:
+    """Whole numbers where kernels find them, by their address."""
+
+    def __init__(self, numbers: Sequence[Any]) -> None:
+        self.tensor = torch.tensor(numbers, dtype=torch.int64, device="cpu")
+        self.address, self.rows = self.tensor.data_ptr(), len(numbers)
 
 
 @dataclass(frozen=True)
@@ -55,34 +63,95 @@ class Side:
 
 
 @lru_cache(maxsize=512)
-def _numbers(side: Side) -> Any:
-    return _integers([side.count, side.step, side.size, side.parts, int(side.turned)])
+def _numbers(side: Side) -> Integers:
+    return Integers([side.count, side.step, side.size, side.parts, int(side.turned)])
 
 
-@lru_cache(maxsize=512)
-def factor_steps(shapes: tuple[ButterflyShape, ...]) -> Any:
-    """(kind, stride, blocks, offset) of every factor, in the order they are applied."""
-    steps: list[tuple[int, int, int, int]] = []
+@dataclass(frozen=True)
+class Factor:
+    """kind is the radix, or FOLD or UNFOLD; its matrices begin at `offset` among the numbers of all butterflies."""
+
+    kind: int
+    stride: int
+    blocks: int
+    offset: int
+
+    def fits(self, chunk: int) -> bool:
+        """Whether a chunk of so many rows is all that each of its rows needs, and rows are several such chunks."""
+        extent = self.kind * self.stride
+        return self.kind > 0 and chunk % extent == 0 and self.blocks * extent % chunk == 0 and self.blocks * extent > chunk
+
+
+def factors_of(shapes: tuple[ButterflyShape, ...]) -> list[Factor]:
+    """In the order they are applied."""
+    factors: list[Factor] = []
     offset = 0
     for shape in shapes:
         radices = shape.radices[:-1] if shape.half else shape.radices
         points = math.prod(radices)
         stride, own = 1, []
         for r in radices:
-            own.append((r, stride, points // (r * stride), offset))
+            own.append(Factor(r, stride, points // (r * stride), offset))
             offset += 2 * points * r
             stride *= r
         if shape.half:
-            own.append((UNFOLD if shape.increasing else FOLD, points, 1, offset))
+            own.append(Factor(UNFOLD if shape.increasing else FOLD, points, 1, offset))
             offset += 4 * points
-        steps += own if shape.increasing else own[::-1]
-    return _integers(steps)
+        factors += own if shape.increasing else own[::-1]
+    return factors
 
 
-def working_numbers(steps: Any, x: Side, y: Side, backward: bool) -> int:
-    """Numbers of working memory that one thread needs."""
-    blocks = len(steps) + 1 if backward else 1
-    return blocks * max(x.size, y.size) * ROW + max(1, int(steps[:, 0].max())) * ROW
+@dataclass(frozen=True)
+class Steps:
+    """How kernels go through the factors of a K-matrix.
+
+    factors: a row (kind, stride, blocks, offset, place of what it sees, whether a chunk has a place of its own) each. runs: rows
+    (first factor, last one, chunks, rows of a chunk, rows of working memory in all): a run of factors goes through one chunk of
+    rows after the other, which stays in the cache for all of them. Places are counted in rows.
+    """
+
+    factors: Integers
+    runs: Integers
+    rows: int  # of working memory in a backward pass
+
+
+@lru_cache(maxsize=512)
+def steps_of(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> Steps:
+    factors = factors_of(shapes)
+    chunk = chunk_rows(shapes, size, row_bytes)
+    keys = [(f.fits(chunk), f.blocks * f.kind * f.stride if f.fits(chunk) else 0) for f in factors]
+    starts = [0, *(j for j in range(1, len(keys)) if keys[j] != keys[j - 1]), len(keys)]
+    inner_most = max([last - first for first, last in pairwise(starts) if keys[first][0]], default=0)
+    whole = sum(1 if chunked else last - first for first, last in pairwise(starts) for chunked in [keys[first][0]])
+    inner, total = size * (1 + whole), size * (1 + whole) + chunk * inner_most
+    table, runs, place = [], [], size
+    for first, last in pairwise(starts):
+        chunked, points = keys[first]
+        for j in range(first, last):
+            own = chunked and j > first
+            at = inner + (j - first - 1) * chunk if own else place
+            place += 0 if own else size
+            f = factors[j]
+            table.append((f.kind, f.stride, f.blocks, f.offset, at, int(own)))
+        runs.append((first, last, points // chunk if chunked else 1, chunk if chunked else size, total))
+    return Steps(Integers(table), Integers(runs), total)
+
+
+def chunk_rows(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> int:
+    """Rows of a chunk: as many as stay in the smallest cache, where blocks are too large for the next."""
+    if size * row_bytes <= BLOCK:
+        return 1
+    radices = shapes[0].radices[:-1] if shapes[0].half else shapes[0].radices
+    fitting = [c for c in accumulate(radices, operator.mul) if c * row_bytes <= CHUNK]
+    return max(fitting, default=1)
+
+
+def block_columns(size: int, itemsize: int) -> int:
+    """Columns of a block with so many rows."""
+    wide = WIDEST
+    while wide > WIDTH and 2 * size * wide * itemsize > BLOCK:
+        wide //= 2
+    return wide
 
 
 def multiply(
@@ -91,16 +160,8 @@ def multiply(
     """y = A x, for the interleaved complex numbers of A's factors, butterfly by butterfly."""
     from xdops.engine.kernels.columns import forward
 
-    steps, q = factor_steps(shapes), _columns(x, x_side)
-    ranges = _ranges(q, values, 1)
-    work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, False)), x)
-    x_, y_, values_, work_ = flat(x), flat(y), flat(values), work.numpy()
-    sides = _numbers(x_side), _numbers(y_side)
-
-    def part(i: int) -> None:
-        forward(x_, sides[0], y_, sides[1], q, values_, steps, *ranges[i], work_[i])
-
-    threads.run_each(part, len(ranges))
+    row, parts, _work = _row(shapes, values, x, x_side, y, y_side, space, backward=False)
+    forward(x.dtype, row, parts)
 
 
 def multiply_backward(
@@ -116,32 +177,47 @@ def multiply_backward(
     """From the gradient g of y: that of x into out, which may be x, if it is given; that of the values, if x is given."""
     from xdops.engine.kernels.columns import backward
 
-    steps, q = factor_steps(shapes), _columns(g, y_side)
-    ranges = _ranges(q, values, 1 if x is None else 3)
-    work = space.empty((len(ranges), working_numbers(steps, x_side, y_side, True)), g)
+    row, parts, _work = _row(shapes, values, x, x_side, g, y_side, space, backward=True)
     room = 0 if x is None else values.numel() + 2 * 8
-    grads = torch.zeros(len(ranges), room, dtype=g.dtype, device="cpu")  # a sum per thread
-    nothing = g.new_empty(0)
-    g_, x_, out_, values_ = flat(g), flat(nothing if x is None else x), flat(nothing if out is None else out), flat(values)
-    work_, grads_, sides = work.numpy(), grads.numpy(), (_numbers(x_side), _numbers(y_side))
-
-    def part(i: int) -> None:
-        backward(g_, sides[1], x_, sides[0], out_, q, values_, grads_[i], steps, *ranges[i], work_[i])
-
-    threads.run_each(part, len(ranges))
+    grads = torch.zeros(parts, room, dtype=g.dtype, device="cpu")  # a sum per part
+    row += [0, 0] if out is None else [address(out), out.numel()]
+    backward(g.dtype, [*row, grads.data_ptr(), room], parts)
     return None if x is None else grads.sum(0)[: values.numel()].view_as(values)
 
 
-def _ranges(q: int, values: Tensor, passes: int) -> list[tuple[int, int]]:
-    """Blocks of columns for every thread; a complex entry of the factors takes 8 flops per column and pass."""
-    return threads.parts(-(-q // WIDTH), least=-(-WORTH // (passes * 4 * values.numel() * WIDTH)))
+def _row(
+    shapes: tuple[ButterflyShape, ...],
+    values: Tensor,
+    x: Tensor | None,
+    x_side: Side,
+    y: Tensor,
+    y_side: Side,
+    space: Workspace,
+    backward: bool,
+) -> tuple[list[int], int, Tensor]:
+    """What both kernels are told (see there), in how many parts, and the working memory of all of them."""
+    q, size = _columns(y, y_side), max(x_side.size, y_side.size)
+    wide = block_columns(size, y.element_size())
+    steps = steps_of(shapes, size, 2 * wide * y.element_size())
+    passes = 3 if backward and x is not None else 1
+    # A complex entry of the factors takes 8 flops per column and pass.
+    parts = threads.parts(-(-q // wide), least=-(-WORTH // (passes * 4 * values.numel() * wide)))
+    largest = max(max(shape.radices) for shape in shapes)
+    room = ((steps.rows if backward else size) + largest) * 2 * wide
+    work = space.empty((parts, room), y)
+    row = [
+        0 if x is None else address(x), _numbers(x_side).address, address(y), _numbers(y_side).address, q,
+        address(values), steps.factors.address, steps.factors.rows, address(work), room, wide,
+        steps.runs.address, steps.runs.rows,
+    ]  # fmt: skip
+    return row, parts, work
 
 
-def flat(t: Tensor) -> Any:
-    """As the kernels take it: all numbers, one after the other."""
-    if not t.is_contiguous():
-        raise ValueError("kernels see memory as it lies: the tensor has to be contiguous")
-    return t.detach().view(-1).numpy()
+def address(t: Tensor) -> int:
+    """For kernels, which see memory as it lies."""
+    if not t.is_contiguous() or t.is_neg():
+        raise ValueError("kernels see memory as it lies: the tensor has to be contiguous, and its signs to be there")
+    return t.data_ptr()
 
 
 def _columns(t: Tensor, side: Side) -> int:

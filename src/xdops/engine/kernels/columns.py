@@ -1,150 +1,247 @@
-"""Blocks of 16 columns through all factors of a K-matrix, and in and out of memory. For numba.
+"""Blocks of columns through all factors of a K-matrix, and in and out of memory. For numba.
 
 A side of the matrix, its inputs or its outputs, is five numbers: (rows in use, step between them, size, parts, turned). A turned
 side holds the rows of a column next to each other, (parts, q, rows in use); the other kind holds columns next to each other, (2,
-size, q).
+size, q). A block has `wide` columns, a row of it `wide` real parts and then as many imaginary ones; the last block of all may use
+`width` of them only.
 """
 
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.butterflies import ROW, back, mix, unrolled
-from xdops.engine.kernels.compiling import inlined, kernel, sources
+from xdops.engine.kernels.butterflies import back, mix, unrolled
+from xdops.engine.kernels.compiling import inlined, sources
 from xdops.engine.kernels.mixrows import WIDTH
-from xdops.engine.kernels.vectors import LANES, clear8, turn
+from xdops.engine.kernels.native import OWN, Native, integers, next_part, numbers, words
+from xdops.engine.kernels.vectors import LANES, clear8, prefetch, turn
 
 
 @inlined
-def load_block(source, side, q, first, width, block, base, known_parts):
+def load_block(source, side, q, first, width, block, base, wide, known_parts):
     """Columns first..first+width of a side, zeros where it has no rows or columns, or parts that the reader does not know of."""
     count, step, size, parts, turned = side[0], side[1], side[2], side[3], side[4]
-    whole = width == WIDTH and step == 1 and parts == known_parts
-    for i in range(count * ROW if whole else 0, size * ROW, LANES):
+    row = 2 * wide
+    whole = width == wide and step == 1 and parts == known_parts
+    for i in range(count * row if whole else 0, size * row, LANES):
         clear8(block, base + i)
     for part in range(parts):
-        to = base + part * WIDTH
+        to = base + part * wide
         if not turned:
             for i in range(size):
                 at = (part * size + i) * q + first
                 for c in range(width):
-                    block[to + i * ROW + c] = source[at + c]
+                    block[to + i * row + c] = source[at + c]
             continue
         at = (part * q + first) * count
         even = count - count % LANES
         for c in range(0, width - width % LANES, LANES):
             for i in range(0, even, LANES):
-                turn(source, at + c * count + i, count, block, to + i * step * ROW + c, step * ROW)
+                turn(source, at + c * count + i, count, block, to + i * step * row + c, step * row)
             for i in range(even, count):
                 for k in range(c, c + LANES):
-                    block[to + i * step * ROW + k] = source[at + k * count + i]
+                    block[to + i * step * row + k] = source[at + k * count + i]
         for c in range(width - width % LANES, width):
             for i in range(count):
-                block[to + i * step * ROW + c] = source[at + c * count + i]
+                block[to + i * step * row + c] = source[at + c * count + i]
 
 
 @inlined
-def store_block(block, base, out, side, q, first, width):
+def store_block(block, base, wide, out, side, q, first, width):
     """The way back: rows in use of a block into columns first..first+width of a side."""
     count, step, size, parts, turned = side[0], side[1], side[2], side[3], side[4]
+    row = 2 * wide
     for part in range(parts):
-        start = base + part * WIDTH
+        start = base + part * wide
         if not turned:
             for i in range(size):
                 to = (part * size + i) * q + first
                 for c in range(width):
-                    out[to + c] = block[start + i * ROW + c]
+                    out[to + c] = block[start + i * row + c]
             continue
         to = (part * q + first) * count
         even = count - count % LANES
         for c in range(0, width - width % LANES, LANES):
             for i in range(0, even, LANES):
-                turn(block, start + i * step * ROW + c, step * ROW, out, to + c * count + i, count)
+                turn(block, start + i * step * row + c, step * row, out, to + c * count + i, count)
             for i in range(even, count):
                 for k in range(c, c + LANES):
-                    out[to + k * count + i] = block[start + i * step * ROW + k]
+                    out[to + k * count + i] = block[start + i * step * row + k]
         for c in range(width - width % LANES, width):
             for i in range(count):
-                out[to + c * count + i] = block[start + i * step * ROW + c]
+                out[to + c * count + i] = block[start + i * step * row + c]
+
+
+@inlined
+def expect(out, side, q, first, width):
+    """Fetch memory of a side that is not turned, which will be written: its lines lie too far apart for processors to guess."""
+    for i in range(2 * side[2]):
+        for c in range(0, width, WIDTH):
+            prefetch(out, i * q + first + c)
+
+
+@inlined
+def mix_chunk(step, chunk, chunks, rows, parts_in, parts_out, source, target, values, hold, span):
+    """One factor on one of equal chunks of rows; source and target are (array, base, step, im) of all rows."""
+    kind, s, blocks, offset = step[0], step[1], step[2], step[3]
+    x, xb, xs, xi = source
+    y, yb, ys, yi = target
+    first = chunk * rows
+    mix(
+        kind, s, blocks // chunks, offset + 2 * first * kind, parts_in, parts_out, x, xb + first * xs, xs, xi,
+        y, yb + first * ys, ys, yi, values, hold, span,
+    )  # fmt: skip
+
+
+@inlined
+def forward_part(x, x_side, y, y_side, q, values, steps, runs, first_block, last_block, work, wide):
+    """y = A x for some blocks of columns. work holds one block and the rows of the largest factor."""
+    count, rows, row = len(steps), max(x_side[2], y_side[2]), 2 * wide
+    hold, inside = work[rows * row :], (work, 0, row, wide)
+    for column in range(first_block * wide, min(q, last_block * wide), wide):
+        width = min(wide, q - column)
+        span, even = width + -width % WIDTH, width % WIDTH == 0
+        direct = not y_side[4] and even  # the last factor writes to where y lies
+        source, target = inside, inside
+        if direct:
+            expect(y, y_side, q, column, span)
+            target = (y, column, q, y_side[2] * q)
+        if x_side[4] or not even:
+            known = x_side[3] if count > 1 and unrolled(steps[0, 0]) else 2
+            load_block(x, x_side, q, column, width, work, 0, wide, known)
+        else:  # the first factor reads from where x lies
+            source = (x, column, q, x_side[2] * q)
+        for run in range(len(runs)):
+            chunks, size = runs[run, 2], runs[run, 3]
+            for chunk in range(chunks):
+                for j in range(runs[run, 0], runs[run, 1]):
+                    known = unrolled(steps[j, 0]) and count > 1
+                    parts_in = x_side[3] if j == 0 and known else 2
+                    parts_out = y_side[3] if j == count - 1 and known else 2
+                    here, there = source if j == 0 else inside, target if j == count - 1 else inside
+                    mix_chunk(steps[j], chunk, chunks, size, parts_in, parts_out, here, there, values, hold, span)
+        if not direct:
+            store_block(work, 0, wide, y, y_side, q, column, width)
+
+
+@inlined
+def seen_by(j, chunk, size, steps, source, work, row, wide):
+    """Where what factor j sees lies: (array, base, step, im) of all rows. What only one chunk sees has its place as well."""
+    if j == 0:
+        return source
+    base = steps[j, 4] * row
+    return work, base - chunk * size * row if steps[j, 5] else base, row, wide
+
+
+@inlined
+def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first_block, last_block, work, wide):
+    """From g, the gradient of y = A x, and x for some blocks of columns: out = A^H g, and grad collects the factors' gradients.
+
+    work holds the gradient, what factors see, and the rows of the largest factor. What a factor of a run sees within a chunk of
+    rows is made when the chunk comes, and forgotten. out may be x, and grad or out empty.
+    """
+    count, rows, row = len(steps), max(x_side[2], y_side[2]), 2 * wide
+    hold, inside = work[runs[0, 4] * row :], (work, 0, row, wide)
+    for column in range(first_block * wide, min(q, last_block * wide), wide):
+        width = min(wide, q - column)
+        span, even = width + -width % WIDTH, width % WIDTH == 0
+        source, slope, target = (work, rows * row, row, wide), inside, inside
+        direct = out.size and not x_side[4] and even
+        if direct:
+            expect(out, x_side, q, column, span)
+            target = (out, column, q, x_side[2] * q)
+        if grad.size:
+            if x_side[4] or not even:
+                known = x_side[3] if count > 1 and unrolled(steps[0, 0]) else 2
+                load_block(x, x_side, q, column, width, work, rows * row, wide, known)
+            else:
+                source = (x, column, q, x_side[2] * q)
+            for run in range(len(runs)):
+                first, last, chunks, size = runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3]
+                end = last if run < len(runs) - 1 else first if chunks > 1 else last - 1
+                for chunk in range(chunks):
+                    for j in range(first, end):
+                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else 2
+                        here = seen_by(j, chunk, size, steps, source, work, row, wide)
+                        there = seen_by(j + 1, chunk, size, steps, source, work, row, wide)
+                        mix_chunk(steps[j], chunk, chunks, size, parts, 2, here, there, values, hold, span)
+        if y_side[4] or not even:
+            known = y_side[3] if count > 1 and unrolled(steps[-1, 0]) else 2
+            load_block(g, y_side, q, column, width, work, 0, wide, known)
+        else:
+            slope = (g, column, q, y_side[2] * q)
+        for run in range(len(runs) - 1, -1, -1):
+            first, last, chunks, size = runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3]
+            for chunk in range(chunks):
+                start = chunk * size
+                if chunks > 1 and grad.size:
+                    for j in range(first, last - 1):
+                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else 2
+                        here = seen_by(j, chunk, size, steps, source, work, row, wide)
+                        there = seen_by(j + 1, chunk, size, steps, source, work, row, wide)
+                        mix_chunk(steps[j], chunk, chunks, size, parts, 2, here, there, values, hold, span)
+                for j in range(last - 1, first - 1, -1):
+                    known = unrolled(steps[j, 0]) and count > 1
+                    parts_g = y_side[3] if j == count - 1 and known else 2
+                    parts_x = x_side[3] if j == 0 and known else 2
+                    g_, gb, gs, gi = slope if j == count - 1 else inside
+                    x_, xb, xs, xi = seen_by(j, chunk, size, steps, source, work, row, wide)
+                    o_, ob, os, oi = target if j == 0 else inside
+                    back(
+                        steps[j, 0], steps[j, 1], steps[j, 2] // chunks, steps[j, 3] + 2 * start * steps[j, 0], parts_g, parts_x,
+                        g_, gb + start * gs, gs, gi, x_, xb + start * xs, xs, xi, o_, ob + start * os, os, oi,
+                        values, grad, hold, span,
+                    )  # fmt: skip
+        if out.size and not direct:
+            store_block(work, 0, wide, out, x_side, q, column, width)
+
+
+@inlined
+def cut(count, part, parts):
+    """Where a part of so many blocks begins."""
+    return count * part // parts
 
 
 def _kernels(kept_under):
     """Both passes; their compiled code is kept under the sources of all that they are made of."""
 
-    @kernel
-    def forward(x, x_side, y, y_side, q, values, steps, first_block, last_block, work):
-        """y = A x for some blocks of columns. work holds one block and the rows of the largest factor."""
+    def forward(given):
+        """Words: x, its side, y, its side, q, values, steps, how many, working memory, numbers of it per part, columns a block,
+        runs, how many."""
         _ = kept_under
-        count, rows = len(steps), max(x_side[2], y_side[2])
-        hold = work[rows * ROW :]
-        for column in range(first_block * WIDTH, min(q, last_block * WIDTH), WIDTH):
-            width = min(WIDTH, q - column)
-            array, base, pitch, im = work, 0, ROW, WIDTH
-            if x_side[4] or width < WIDTH:
-                load_block(x, x_side, q, column, width, work, 0, x_side[3] if count > 1 and unrolled(steps[0, 0]) else 2)
-            else:  # the first factor reads from where x lies
-                array, base, pitch, im = x, column, q, x_side[2] * q
-            direct = not y_side[4] and width == WIDTH  # the last factor writes to where y lies
-            for j in range(count):
-                known = unrolled(steps[j, 0]) and count > 1
-                parts_in = x_side[3] if j == 0 and known else 2
-                parts_out = y_side[3] if j == count - 1 and known else 2
-                into, to, into_pitch, into_im = work, 0, ROW, WIDTH
-                if j == count - 1 and direct:
-                    into, to, into_pitch, into_im = y, column, q, y_side[2] * q
-                mix(steps[j], parts_in, parts_out, array, base, pitch, im, into, to, into_pitch, into_im, values, hold)
-                array, base, pitch, im = work, 0, ROW, WIDTH
-            if not direct:
-                store_block(work, 0, y, y_side, q, column, width)
+        row = integers(given)
+        x_side, y_side, steps = words(row[OWN + 1], 5), words(row[OWN + 3], 5), words(row[OWN + 6], 6 * row[OWN + 7])
+        q, wide, room, parts = row[OWN + 4], row[OWN + 10], row[OWN + 9], row[1]
+        x, y, values = numbers(given, row[OWN], 1), numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 5], 1)
+        work, blocks = numbers(given, row[OWN + 8], parts * room), -(-q // wide)
+        table, runs = steps.reshape((row[OWN + 7], 6)), words(row[OWN + 11], 5 * row[OWN + 12]).reshape((row[OWN + 12], 5))
+        part = next_part(row)
+        while part < parts:
+            own = work[part * room : (part + 1) * room]
+            first, last = cut(blocks, part, parts), cut(blocks, part + 1, parts)
+            forward_part(x, x_side, y, y_side, q, values, table, runs, first, last, own, wide)
+            part = next_part(row)
 
-    @kernel
-    def backward(g, y_side, x, x_side, out, q, values, grad, steps, first_block, last_block, work):
-        """From g, the gradient of y = A x, and x for some blocks of columns: out = A^H g, and grad collects the factors' gradients.
-
-        work holds what every factor sees, the gradient, and the rows of the largest factor. out may be x, and grad or out empty.
-        """
+    def backward(given):
+        """The same with g in the place of y, then: the gradients of x and of the values, and how many numbers each has, or none."""
         _ = kept_under
-        count, rows = len(steps), max(x_side[2], y_side[2])
-        size = rows * ROW
-        here, hold = count * size, work[(count + 1) * size :]
-        for column in range(first_block * WIDTH, min(q, last_block * WIDTH), WIDTH):
-            width = min(WIDTH, q - column)
-            first, first_base, first_pitch, first_im = work, 0, ROW, WIDTH
-            if grad.size:
-                if x_side[4] or width < WIDTH:
-                    load_block(x, x_side, q, column, width, work, 0, x_side[3] if count > 1 and unrolled(steps[0, 0]) else 2)
-                else:
-                    first, first_base, first_pitch, first_im = x, column, q, x_side[2] * q
-                array, base, pitch, im = first, first_base, first_pitch, first_im
-                for j in range(count - 1):
-                    parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else 2
-                    mix(steps[j], parts, 2, array, base, pitch, im, work, (j + 1) * size, ROW, WIDTH, values, hold)
-                    array, base, pitch, im = work, (j + 1) * size, ROW, WIDTH
-            array, base, pitch, im = work, here, ROW, WIDTH
-            if y_side[4] or width < WIDTH:
-                load_block(g, y_side, q, column, width, work, here, y_side[3] if count > 1 and unrolled(steps[-1, 0]) else 2)
-            else:
-                array, base, pitch, im = g, column, q, y_side[2] * q
-            direct = out.size and not x_side[4] and width == WIDTH
-            for j in range(count - 1, -1, -1):
-                known = unrolled(steps[j, 0]) and count > 1
-                parts_g = y_side[3] if j == count - 1 and known else 2
-                parts_x = x_side[3] if j == 0 and known else 2
-                into, to, into_pitch, into_im = work, here, ROW, WIDTH
-                if j > 0:
-                    seen, seen_base, seen_pitch, seen_im = work, j * size, ROW, WIDTH
-                else:
-                    seen, seen_base, seen_pitch, seen_im = first, first_base, first_pitch, first_im
-                    if direct:
-                        into, to, into_pitch, into_im = out, column, q, x_side[2] * q
-                back(
-                    steps[j], parts_g, parts_x, array, base, pitch, im, seen, seen_base, seen_pitch, seen_im,
-                    into, to, into_pitch, into_im, values, grad, hold,
-                )  # fmt: skip
-                array, base, pitch, im = work, here, ROW, WIDTH
-            if out.size and not direct:
-                store_block(work, here, out, x_side, q, column, width)
+        row = integers(given)
+        x_side, y_side, steps = words(row[OWN + 1], 5), words(row[OWN + 3], 5), words(row[OWN + 6], 6 * row[OWN + 7])
+        q, wide, room, parts = row[OWN + 4], row[OWN + 10], row[OWN + 9], row[1]
+        x, g, values = numbers(given, row[OWN], 1), numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 5], 1)
+        work, blocks = numbers(given, row[OWN + 8], parts * room), -(-q // wide)
+        table, runs = steps.reshape((row[OWN + 7], 6)), words(row[OWN + 11], 5 * row[OWN + 12]).reshape((row[OWN + 12], 5))
+        out, grads, each = numbers(given, row[OWN + 13], row[OWN + 14]), row[OWN + 15], row[OWN + 16]
+        grad = numbers(given, grads, parts * each)
+        part = next_part(row)
+        while part < parts:
+            own, sums = work[part * room : (part + 1) * room], grad[part * each : (part + 1) * each]
+            first, last = cut(blocks, part, parts), cut(blocks, part + 1, parts)
+            backward_part(
+                g, y_side, x, x_side, out, q, values, sums, table, runs, first, last, own, wide
+            )  # fmt: skip
+            part = next_part(row)
 
-    return forward, backward
+    return Native(forward), Native(backward)
 
 
 forward, backward = _kernels(sources())

@@ -25,7 +25,21 @@ _patient = True  # once is enough: there are many kernels
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Part of a kernel."""
+    return jit(nopython=True, error_model="numpy", forceinline=True, **_NO_WRAPPERS)(function)
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """Part of a kernel that it calls, in several places: compiled once, it takes less time to compile."""
     return jit(nopython=True, error_model="numpy", **_NO_WRAPPERS)(function)
+
+
+def compiling(kept: Callable[[], Any], not_kept: Callable[[], Any]) -> Any:
+    """What `kept` compiles, or finds compiled, one process at a time; what `not_kept` does, where no file can be written."""
+    with _one_process(), event.install_listener("numba:compile", _teller):
+        try:
+            return kept()
+        except (RuntimeError, OSError):  # numba found no place for its files, or a full disk
+            return not_kept()
 
 
 def kernel(function: Callable[..., Any]) -> "Kernel":

@@ -1,23 +1,26 @@
 """Generators of straight-line vector code that mixes rows by one small complex matrix, for numba.
 
-A row is 16 real parts and 16 imaginary parts, which lie `im` numbers after the real ones; row j of several starts at `base + j
-step`. A matrix T (p, r) of literal size is stored as interleaved complex numbers from `at` on. Rows that are known to be real
-have one part.
+A row is `width` real parts, a multiple of 16, and as many imaginary parts, which lie `im` numbers after the real ones; row j of
+several starts at `base + j step`. A matrix T (p, r) of literal size is stored as interleaved complex numbers from `at` on. Rows
+that are known to be real have one part.
 
 `mix_rows` emits `y_i = sum_j T_ij x_j`; `mix_rows_back` the gradient of x, `sum_i conj(T_ij) g_i`; `matrix_gradient` that of T,
 the sum of `g_i conj(x_j)` over the columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from xdops.engine.kernels.vectors import LANES, Emitter
 
-#: Columns of a block: one cache line of float32.
+#: Columns come in multiples of this: one cache line of float32.
 WIDTH = 16
 
 #: Matrices of up to so many entries stay in registers for all columns.
@@ -36,14 +39,14 @@ class _Rows:
         for _ in range(count - 1):
             self.starts.append(emit.builder.add(self.starts[-1], step))
 
-    def _places(self, row: int, column: int) -> list[Any]:
-        real = self.emit.plus(self.starts[row], column)
+    def _places(self, row: int, column: Any) -> list[Any]:
+        real = self.emit.builder.add(self.starts[row], column)
         return [real, self.emit.builder.add(real, self.im)][: self.parts]
 
-    def load(self, row: int, column: int) -> list[Any]:
+    def load(self, row: int, column: Any) -> list[Any]:
         return [self.emit.load(self.data, place) for place in self._places(row, column)]
 
-    def store(self, row: int, column: int, values: list[Any]) -> None:
+    def store(self, row: int, column: Any, values: list[Any]) -> None:
         for place, value in zip(self._places(row, column), values, strict=True):
             self.emit.store(self.data, place, value)
 
@@ -73,12 +76,20 @@ def _sum(emit: Emitter, terms: list[Term], start: Any = None) -> Any:
     return emit.zero() if total is None else total
 
 
+@contextmanager
+def _columns(emit: Emitter, width: Any) -> Iterator[Any]:
+    """A loop over the columns of rows, a vector at a time."""
+    zero, lanes = ir.Constant(width.type, 0), ir.Constant(width.type, emit.lanes)
+    with cgutils.for_range_slice(emit.builder, zero, width, lanes, inc=True) as (column, _):
+        yield column
+
+
 def _mixing(adjoint: bool) -> Callable[..., Any]:
     """The generator of products with T, or with T^H, which swaps the counts of rows."""
 
     def emit_mixing(
         typingctx: Any, outputs: Any, inputs: Any, x_parts: Any, y_parts: Any, more: Any,
-        x: Any, x_base: Any, x_step: Any, x_im: Any, y: Any, y_base: Any, y_step: Any, y_im: Any, T: Any, at: Any,
+        x: Any, x_base: Any, x_step: Any, x_im: Any, y: Any, y_base: Any, y_step: Any, y_im: Any, T: Any, at: Any, width: Any,
     ) -> Any:  # fmt: skip
         p, r, parts_in, parts_out, accumulate = (t.literal_value for t in (outputs, inputs, x_parts, y_parts, more))
 
@@ -93,7 +104,7 @@ def _mixing(adjoint: bool) -> Callable[..., Any]:
                 return [emit.splat(T_data, args[14], index + part) for part in range(2)]
 
             held = {(i, j): entry(i, j) for i, j in product(range(p), range(r))} if p * r <= HELD else {}
-            for column in range(0, WIDTH, emit.lanes):
+            with _columns(emit, args[15]) as column:
                 seen = [rows_in.load(j, column) for j in range(r)]
                 made = []
                 for i in range(p):
@@ -106,24 +117,24 @@ def _mixing(adjoint: bool) -> Callable[..., Any]:
 
         index = types.intp
         return (
-            types.void(outputs, inputs, x_parts, y_parts, more, x, index, index, index, y, index, index, index, T, index),
+            types.void(outputs, inputs, x_parts, y_parts, more, x, index, index, index, y, index, index, index, T, index, index),
             codegen,
         )
 
     return emit_mixing
 
 
-#: mix_rows(p, r, x_parts, y_parts, more, x, base, step, im, y, base, step, im, T, at): y = T x, or y += T x if more; x may be y.
+#: mix_rows(p, r, x_parts, y_parts, more, x, base, step, im, y, base, step, im, T, at, width): y = T x, or y += T x; x may be y.
 mix_rows = intrinsic(prefer_literal=True)(_mixing(adjoint=False))
 
-#: mix_rows_back(r, p, g_parts, x_parts, more, g, ..., out, ..., T, at): out = T^H g; of a real x's gradient the real part alone.
+#: mix_rows_back(r, p, g_parts, x_parts, more, g, ..., out, ..., T, at, width): out = T^H g; of a real x's gradient the real part.
 mix_rows_back = intrinsic(prefer_literal=True)(_mixing(adjoint=True))
 
 
 @intrinsic(prefer_literal=True)
 def matrix_gradient(
     typingctx: Any, outputs: Any, inputs: Any, g_parts: Any, x_parts: Any,
-    g: Any, g_base: Any, g_step: Any, g_im: Any, x: Any, x_base: Any, x_step: Any, x_im: Any, grad: Any, at: Any,
+    g: Any, g_base: Any, g_step: Any, g_im: Any, x: Any, x_base: Any, x_step: Any, x_im: Any, grad: Any, at: Any, width: Any,
 ) -> Any:  # fmt: skip
     """grad[i, j] += sum over columns of g_i conj(x_l). Four entries are summed at a time, so grad has room for six numbers more."""
     p, r, parts_g, parts_x = (t.literal_value for t in (outputs, inputs, g_parts, x_parts))
@@ -135,19 +146,22 @@ def matrix_gradient(
         entries = list(product(range(p), range(r)))
         for start in range(0, len(entries), LANES // 2):
             some = entries[start : start + LANES // 2]
-            terms: list[tuple[list[Term], list[Term]]] = [([], []) for _ in some]
-            for column in range(0, WIDTH, emit.lanes):
+            totals = [cgutils.alloca_once(builder, emit.vector) for _ in range(2 * len(some))]
+            for total in totals:
+                builder.store(emit.zero(), total)
+            with _columns(emit, args[14]) as column:
                 loaded_g = {i: rows_g.load(i, column) for i in sorted({i for i, _ in some})}
                 loaded_x = {j: rows_x.load(j, column) for j in sorted({j for _, j in some})}
-                for term, (i, j) in zip(terms, some, strict=True):
-                    real, imaginary = _product(loaded_x[j], loaded_g[i], conjugate=True)
-                    term[0].extend(real)
-                    term[1].extend(imaginary)
-            vectors = [_sum(emit, part) for term in terms for part in term]
+                for entry, (i, j) in enumerate(some):
+                    for part, terms in enumerate(_product(loaded_x[j], loaded_g[i], conjugate=True)):
+                        total = totals[2 * entry + part]
+                        builder.store(_sum(emit, terms, builder.load(total)), total)
+            vectors = [builder.load(total) for total in totals]
             vectors += [emit.zero()] * (LANES - len(vectors))
             place = emit.plus(args[13], 2 * start)
             eight.store(grad_data, place, emit.add(eight.load(grad_data, place), emit.sums(vectors)))
         return context.get_dummy_value()
 
     index = types.intp
-    return types.void(outputs, inputs, g_parts, x_parts, g, index, index, index, x, index, index, index, grad, index), codegen
+    given = (outputs, inputs, g_parts, x_parts, g, index, index, index, x, index, index, index, grad, index, index)
+    return types.void(*given), codegen

@@ -18,7 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from xdops.engine.kernels.compiling import inlined, kernel, sources
+from xdops.engine.kernels.compiling import inlined, sources
+from xdops.engine.kernels.native import OWN, Native, integers, next_part, numbers
 from xdops.engine.kernels.vectors import LANES, Emitter
 
 Pair = list[Any]  # real and imaginary part
@@ -226,78 +227,116 @@ def filters_at(V, L, p, q, n_1, taps, size, W):
         weigh(V, p * taps * size + c, n_1 * taps * size, size, taps, L, 2 * q * taps, W, c, size)
 
 
+@inlined
+def forward_part(V, L, x, y, sizes, first, last, work):
+    """Outputs at the points p = first..last; sizes are (n_1, n_2, k, batch, c_in, c_out, rows, columns)."""
+    n_1, n_2, taps, batch, c_in, c_out, rows, columns = sizes
+    size, grid = rows * columns, n_1 * n_2 * batch
+    W, X, Y = work[: 2 * size], work[2 * size : 2 * size + 2 * batch * rows], work[2 * size + 2 * batch * rows :]
+    for p in range(first, last):
+        for q in range(n_2):
+            at = (p * n_2 + q) * batch
+            filters_at(V, L, p, q, n_1, taps, size, W)
+            seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
+            out, place, out_im = (y, at * c_out, grid * c_out) if c_out == columns else (Y, 0, batch * columns)
+            for c in range(0, columns, LANES):
+                for b in range(0, batch - 1, 2):
+                    mix_two(
+                        seen, start + b * rows, rows, im, W, c, size, columns, c_in,
+                        out, place + b * columns + c, columns, out_im,
+                    )  # fmt: skip
+                if batch % 2:
+                    b = batch - 1
+                    mix_one(
+                        seen, start + b * rows, rows, im, W, c, size, columns, c_in,
+                        out, place + b * columns + c, columns, out_im,
+                    )  # fmt: skip
+            if c_out != columns:
+                for b in range(batch):
+                    cut(Y, b * columns, batch * columns, y, (at + b) * c_out, grid * c_out, c_out)
+
+
+@inlined
+def backward_part(V, L, x, g, out, grad_V, grad_L, sizes, first, last, work):
+    """Gradients of the inputs and of V at these points, and what they add to that of L, (n_2, k, 2, 8), to be summed."""
+    n_1, n_2, taps, batch, c_in, c_out, rows, columns = sizes
+    size, grid = rows * columns, n_1 * n_2 * batch
+    W, G, rest = work[: 2 * size], work[2 * size : 4 * size], work[4 * size :]
+    X, S, Y = (
+        rest[: 2 * batch * rows],
+        rest[2 * batch * rows : 2 * batch * (rows + columns)],
+        rest[2 * batch * (rows + columns) :],
+    )
+    for p in range(first, last):
+        for q in range(n_2):
+            at = (p * n_2 + q) * batch
+            filters_at(V, L, p, q, n_1, taps, size, W)
+            seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
+            slope, slope_start, slope_im = padded(g, at * c_out, grid * c_out, batch, c_out, S, columns)
+            to, place, to_im = (out, at * c_in, grid * c_in) if c_in == rows else (Y, 0, batch * rows)
+            for b in range(batch):
+                for i in range(0, rows, LANES):
+                    mix_channels_back(
+                        slope, slope_start + b * columns, slope_im, W, i * columns, size, columns, columns // LANES,
+                        to, place + b * rows + i, to_im,
+                    )  # fmt: skip
+                if c_in != rows:
+                    cut(Y, b * rows, batch * rows, out, (at + b) * c_in, grid * c_in, c_in)
+            for i in range(0, c_in, 2):
+                for c in range(0, columns, LANES):
+                    filter_gradient(
+                        seen, start + i, im, rows, slope, slope_start + c, slope_im, columns, batch, G, i * columns + c, size
+                    )  # fmt: skip
+            for j in range(taps):
+                place = (p * taps + j) * size
+                tap_gradient(
+                    G, size, V, place, n_1 * taps * size, c_in * columns // LANES, L, 2 * (q * taps + j), grad_V,
+                    grad_L, (q * taps + j) * 2 * LANES,
+                )  # fmt: skip
+
+
+@inlined
+def sizes_of(row):
+    at = OWN + 6
+    return row[at], row[at + 1], row[at + 2], row[at + 3], row[at + 4], row[at + 5], row[at + 6], row[at + 7]
+
+
 def _kernels(kept_under):
     """Both passes; their compiled code is kept under the sources of all that they are made of."""
 
-    @kernel
-    def forward(V, L, x, y, sizes, first, last, work):
-        """Outputs at the points p = first..last; sizes are (n_1, n_2, k, batch, c_in, c_out, rows, columns)."""
+    def forward(given):
+        """Words: V, L, x, y, working memory, numbers of it per part, and the sizes."""
         _ = kept_under
-        n_1, n_2, taps, batch, c_in, c_out, rows, columns = sizes
-        size, grid = rows * columns, n_1 * n_2 * batch
-        W, X, Y = work[: 2 * size], work[2 * size : 2 * size + 2 * batch * rows], work[2 * size + 2 * batch * rows :]
-        for p in range(first, last):
-            for q in range(n_2):
-                at = (p * n_2 + q) * batch
-                filters_at(V, L, p, q, n_1, taps, size, W)
-                seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
-                out, place, out_im = (y, at * c_out, grid * c_out) if c_out == columns else (Y, 0, batch * columns)
-                for c in range(0, columns, LANES):
-                    for b in range(0, batch - 1, 2):
-                        mix_two(
-                            seen, start + b * rows, rows, im, W, c, size, columns, c_in,
-                            out, place + b * columns + c, columns, out_im,
-                        )  # fmt: skip
-                    if batch % 2:
-                        b = batch - 1
-                        mix_one(
-                            seen, start + b * rows, rows, im, W, c, size, columns, c_in,
-                            out, place + b * columns + c, columns, out_im,
-                        )  # fmt: skip
-                if c_out != columns:
-                    for b in range(batch):
-                        cut(Y, b * columns, batch * columns, y, (at + b) * c_out, grid * c_out, c_out)
+        row = integers(given)
+        V, L = numbers(given, row[OWN], 1), numbers(given, row[OWN + 1], 1)
+        x, y = numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 3], 1)
+        parts, room, sizes = row[1], row[OWN + 5], sizes_of(row)
+        work = numbers(given, row[OWN + 4], parts * room)
+        part = next_part(row)
+        while part < parts:
+            first, last = sizes[0] * part // parts, sizes[0] * (part + 1) // parts
+            forward_part(V, L, x, y, sizes, first, last, work[part * room : (part + 1) * room])
+            part = next_part(row)
 
-    @kernel
-    def backward(V, L, x, g, out, grad_V, grad_L, sizes, first, last, work):
-        """Gradients of the inputs and of V at these points, and what they add to that of L, (n_2, k, 2, 8), to be summed."""
+    def backward(given):
+        """The same with g in the place of y, then: the gradients of x and V, and those of L, one for every part."""
         _ = kept_under
-        n_1, n_2, taps, batch, c_in, c_out, rows, columns = sizes
-        size, grid = rows * columns, n_1 * n_2 * batch
-        W, G, rest = work[: 2 * size], work[2 * size : 4 * size], work[4 * size :]
-        X, S, Y = (
-            rest[: 2 * batch * rows],
-            rest[2 * batch * rows : 2 * batch * (rows + columns)],
-            rest[2 * batch * (rows + columns) :],
-        )
-        for p in range(first, last):
-            for q in range(n_2):
-                at = (p * n_2 + q) * batch
-                filters_at(V, L, p, q, n_1, taps, size, W)
-                seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
-                slope, slope_start, slope_im = padded(g, at * c_out, grid * c_out, batch, c_out, S, columns)
-                to, place, to_im = (out, at * c_in, grid * c_in) if c_in == rows else (Y, 0, batch * rows)
-                for b in range(batch):
-                    for i in range(0, rows, LANES):
-                        mix_channels_back(
-                            slope, slope_start + b * columns, slope_im, W, i * columns, size, columns, columns // LANES,
-                            to, place + b * rows + i, to_im,
-                        )  # fmt: skip
-                    if c_in != rows:
-                        cut(Y, b * rows, batch * rows, out, (at + b) * c_in, grid * c_in, c_in)
-                for i in range(0, c_in, 2):
-                    for c in range(0, columns, LANES):
-                        filter_gradient(
-                            seen, start + i, im, rows, slope, slope_start + c, slope_im, columns, batch, G, i * columns + c, size
-                        )  # fmt: skip
-                for j in range(taps):
-                    place = (p * taps + j) * size
-                    tap_gradient(
-                        G, size, V, place, n_1 * taps * size, c_in * columns // LANES, L, 2 * (q * taps + j), grad_V,
-                        grad_L, (q * taps + j) * 2 * LANES,
-                    )  # fmt: skip
+        row = integers(given)
+        V, L = numbers(given, row[OWN], 1), numbers(given, row[OWN + 1], 1)
+        x, g = numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 3], 1)
+        parts, room, sizes = row[1], row[OWN + 5], sizes_of(row)
+        work = numbers(given, row[OWN + 4], parts * room)
+        out, grad_V = numbers(given, row[OWN + 14], 1), numbers(given, row[OWN + 15], 1)
+        each = sizes[1] * sizes[2] * 2 * LANES
+        grad_L = numbers(given, row[OWN + 16], parts * each)
+        part = next_part(row)
+        while part < parts:
+            first, last = sizes[0] * part // parts, sizes[0] * (part + 1) // parts
+            own, sums = work[part * room : (part + 1) * room], grad_L[part * each : (part + 1) * each]
+            backward_part(V, L, x, g, out, grad_V, sums, sizes, first, last, own)
+            part = next_part(row)
 
-    return forward, backward
+    return Native(forward), Native(backward)
 
 
 forward, backward = _kernels(sources())

@@ -2,20 +2,19 @@
 
 A team's threads do not sleep between torch's calls: they look out for the next one for some milliseconds, and keep their cores busy
 with it. Threads of our own would share the cores with them and gain nothing from a second core. So work goes to the team, through
-two functions of the OpenMP library that torch is linked with. Elsewhere, and after a fork, which leaves the team behind, there is
+a function of the OpenMP library that torch is linked with. Elsewhere, and after a fork, which leaves the team behind, there is
 none.
 """
 
 import ctypes
 import os
-from collections import deque
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 
-_Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+#: A compiled function of one pointer, called without Python's lock.
+Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _forked = False
 
@@ -25,35 +24,18 @@ def there() -> bool:
     return not _forked and _library() is not None
 
 
-def run(work: Callable[[], None], threads: int) -> None:
-    """work() in every thread of a team of at most so many, this one included. One that finds nothing left to do just returns."""
-    library, failures = _library(), deque[BaseException]()
-
-    def helping(_: Any) -> None:
-        try:
-            work()
-        except BaseException as failure:  # none may leave a function that C has called
-            failures.append(failure)
-
-    body = _Body(helping)
-    try:
-        library.GOMP_parallel_start(body, None, threads)
-        work()
-    finally:
-        if library.omp_in_parallel():  # an interrupt may come before the start
-            library.GOMP_parallel_end()
-    if failures:
-        raise failures[0]
+def run(body: Any, row: Any, threads: int) -> None:
+    """body(row) in every thread of a team of at most so many, this one included, without Python's lock."""
+    _library().GOMP_parallel(body, row, threads, 0)
 
 
 @cache
 def _library() -> Any:
-    """What torch is linked with, if it has these functions, as GNU's and LLVM's libraries have on Linux."""
+    """What torch is linked with, if it has this function, as GNU's and LLVM's libraries have on Linux."""
     try:
         library = ctypes.CDLL(torch._C.__file__)
-        library.GOMP_parallel_start.argtypes = (_Body, ctypes.c_void_p, ctypes.c_uint)
-        library.GOMP_parallel_start.restype = library.GOMP_parallel_end.restype = None
-        library.omp_in_parallel.restype = ctypes.c_int
+        library.GOMP_parallel.argtypes = (Body, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+        library.GOMP_parallel.restype = None
     except (OSError, AttributeError):
         return None
     return library

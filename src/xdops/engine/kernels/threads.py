@@ -4,10 +4,8 @@ What a part adds up does not depend on who does it, so that sums come out the sa
 """
 
 import os
-from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -17,43 +15,24 @@ _pool: ThreadPoolExecutor | None = None
 _workers = 0
 
 
-def parts(items: int, least: int = 1) -> list[tuple[int, int]]:
-    """0..items cut into a range per thread, none smaller than `least`."""
-    count = max(1, min(torch.get_num_threads(), items // max(1, least)))
-    bounds = [items * i // count for i in range(count + 1)]
-    return list(pairwise(bounds))
+def parts(items: int, least: int = 1) -> int:
+    """How many parts so many items make: one per thread, none smaller than `least`."""
+    return max(1, min(torch.get_num_threads(), items // max(1, least)))
 
 
-def run_each(part: Callable[[int], object], count: int) -> None:
-    """part(0), ..., part(count - 1), all at once; they must not hold the interpreter for long."""
-    waiting = deque(range(count))
-
-    def work() -> None:
-        while (i := _next(waiting)) is not None:
-            part(i)
-
+def run_parts(body: Any, row: Any, count: int) -> None:
+    """body(row) in as many threads as there are parts, at the most; each takes parts until none is left (`native`)."""
     if count == 1:
-        work()
+        body(row)
     elif team.there():
-        team.run(work, torch.get_num_threads())
+        team.run(body, row, min(count, torch.get_num_threads()))
     else:
-        _run_in_pool(work, count)
-
-
-def _next(waiting: deque[int]) -> int | None:
-    try:
-        return waiting.popleft()
-    except IndexError:
-        return None
-
-
-def _run_in_pool(work: Callable[[], None], count: int) -> None:
-    others = [_executor(count - 1).submit(work) for _ in range(count - 1)]
-    try:
-        work()
-    finally:
-        for other in others:
-            other.result()
+        others = [_executor(count - 1).submit(body, row) for _ in range(count - 1)]
+        try:
+            body(row)
+        finally:
+            for other in others:
+                other.result()
 
 
 def _executor(workers: int) -> ThreadPoolExecutor:

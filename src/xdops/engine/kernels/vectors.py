@@ -79,21 +79,24 @@ class Emitter:
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks))
 
     def sums(self, vectors: list[Any]) -> Any:
-        """The sums of eight vectors, as one of eight. Numbers stay within a few lanes for long, which processors prefer."""
-        if self.lanes == 2 * LANES:
-            low = [*range(LANES), *range(2 * LANES, 3 * LANES)]
-            pairs = zip(vectors[:4], vectors[4:], strict=True)
-            vectors = [self._added(a, b, low, [i + LANES for i in low]) for a, b in pairs]
-        even = [k + i for k in range(0, self.lanes, 4) for i in (0, 2, self.lanes, self.lanes + 2)]
-        for _ in range(2):
-            pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [self._added(a, b, even, [i + 1 for i in even]) for a, b in pairs]
-        low = [0, 1, 2, 3, 8, 9, 10, 11]
-        return self._added(vectors[0], vectors[-1], low, [i + 4 for i in low])
+        """The sums of eight vectors, as one of eight: halves of two vectors meet in one, then quarters, and so on."""
+        span = self.lanes // 2
+        while len(vectors) > 1:
+            half = len(vectors) // 2
+            vectors = [self._met(a, b, span) for a, b in zip(vectors[:half], vectors[half:], strict=True)]
+            span //= 2
+        total = vectors[0]
+        while span:
+            total = self._met(total, total, span)
+            span //= 2
+        return self.shuffle(total, total, list(range(0, self.lanes, self.lanes // LANES))) if self.lanes > LANES else total
 
-    def _added(self, a: Any, b: Any, first: list[int], second: list[int]) -> Any:
-        """Some lanes of a and b, plus others of them."""
-        return self.add(self.shuffle(a, b, first), self.shuffle(a, b, second))
+    def _met(self, a: Any, b: Any, span: int) -> Any:
+        """Of every two runs of `span` lanes, the sum of both of a in the first, and of both of b in the second."""
+        of_a = [not i & span for i in range(self.lanes)]
+        stay = [i if first else self.lanes + i for i, first in enumerate(of_a)]
+        move = [i + span if first else self.lanes + i - span for i, first in enumerate(of_a)]
+        return self.add(self.shuffle(a, b, stay), self.shuffle(a, b, move))
 
     def transposed(self, rows: list[Any]) -> list[Any]:
         """Eight rows of an 8 x 8 block to its columns: off-diagonal halves of ever smaller blocks change places."""
@@ -148,6 +151,22 @@ def clear8(typingctx: Any, out: Any, place: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = Emitter(context, builder, out.dtype)
         emit.store(emit.data(signature.args[0], args[0]), args[1], emit.zero())
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp), codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, out: Any, place: Any) -> Any:
+    """The cache line of out[place] is fetched, to be written, while other things are done."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        write, soon, of_data = (ir.Constant(i32, number) for number in (1, 3, 1))
+        builder.call(function, [builder.bitcast(builder.gep(data, [args[1]]), byte), write, soon, of_data])
         return context.get_dummy_value()
 
     return types.void(out, types.intp), codegen
