@@ -19,7 +19,7 @@ from xdops.cli.words import fill
 from xdops.data.own import DataSettings
 from xdops.experiments.finished import Finished
 from xdops.experiments.recipes import find_task
-from xdops.search.distributed import check_sendable
+from xdops.search.children import check_sendable
 from xdops.search.records import Records
 from xdops.workers import Job
 

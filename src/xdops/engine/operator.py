@@ -209,8 +209,12 @@ backward_operator.register_autograd(_backward_twice, setup_context=_setup_twice)
 
 @register_flop_formula(torch.ops.xdops.evaluate, get_raw=True)
 def _flops(*arguments: Any, **_: Any) -> int:
-    """For `torch.utils.flop_counter`, which counts operators that it does not know as nothing."""
-    return _planned_flops(arguments, "auto", train=False)[1]
+    """For `torch.utils.flop_counter`, which counts operators that it does not know as nothing. In training by the form that is
+    planned for both passes."""
+    x, weight, b, C, values, *_ = arguments
+    train = any(t is not None and t.requires_grad for t in (x, weight, b, C, *values))
+    form, flops = _planned_flops(arguments, "auto", train=train, train_arch=any(t.requires_grad for t in values))
+    return _planned_flops(arguments, form, train=False)[1] if train else flops
 
 
 @register_flop_formula(torch.ops.xdops.evaluate_backward, get_raw=True)

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from xdops.errors import XDError
-from xdops.report.texts import check_names, check_text
+from xdops.report.texts import check_text, check_words
 from xdops.reproduce.collect import WROTE, read_verified
 from xdops.reproduce.tables import SCALES, TABLES
 from xdops.storage.documents import read_json, understood
@@ -46,7 +46,7 @@ def _checked(results: Results) -> Results:
     if results["format"] != 1:
         raise ValueError(f"format {results['format']!r}")
     check_text(results)
-    check_names([results.get(name) for name in ("rows", "machines", "figures", "metric", "higher")])
+    check_words([results.get(name) for name in ("rows", "machines", "figures", "metric", "higher")])
     if not isinstance(results["machines"], list) or not isinstance(results["figures"], list):
         raise TypeError("machines and figures are no lists")
     terminal_table(results)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 #: Pages and terminals would obey these: tags; and within a line of Markdown links, code, cells of a table and further lines.
-_TAG, _MARK = r"<[A-Za-z/!?]", r"\]\(|[`|\n]"
+_TAG, _MARK, _CELL = r"<[A-Za-z/!?]", r"\]\(|[`\n]", r"\|"
 
 
 def check_text(value: Any) -> None:
@@ -15,11 +15,21 @@ def check_text(value: Any) -> None:
             raise ValueError(f"the text {text[:80]!r}")
 
 
-def check_names(value: Any) -> None:
-    """Refuse whatever is more than words within a line of Markdown, too."""
+def check_words(value: Any) -> None:
+    """Refuse whatever is more than words within a line of Markdown, too, but for bars, which pages of results escape."""
     check_text(value)
+    _refuse(_MARK, value)
+
+
+def check_names(value: Any) -> None:
+    """Refuse bars as well."""
+    check_words(value)
+    _refuse(_CELL, value)
+
+
+def _refuse(pattern: str, value: Any) -> None:
     for text in _texts(value):
-        if re.search(_MARK, text):
+        if re.search(pattern, text):
             raise ValueError(f"the text {text[:80]!r}")
 
 

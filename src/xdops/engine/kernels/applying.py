@@ -21,8 +21,9 @@ from xdops.engine.workspace import Workspace
 #: Columns of a block: the more, the less is done for each matrix of a factor; the least is what the kernels' vectors hold.
 WIDEST, WIDTH = 64, 16
 
-#: Bytes of a block, unless it is one of many rows, and of a chunk of those.
-BLOCK, CHUNK = 80 << 10, 32 << 10
+#: Bytes of a block, unless it is one of many rows; of one that is worth being cut into chunks of rows, which costs a second way
+#: through some factors; and of a chunk.
+BLOCK, LARGE, CHUNK = 80 << 10, 120 << 10, 32 << 10
 
 #: Flops that are worth a thread: what another one does while this one calls it.
 WORTH = 1 << 22
@@ -139,7 +140,7 @@ def steps_of(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> S
 
 def chunk_rows(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> int:
     """Rows of a chunk: as many as stay in the smallest cache, where blocks are too large for the next."""
-    if size * row_bytes <= BLOCK:
+    if size * row_bytes <= LARGE:
         return 1
     radices = shapes[0].radices[:-1] if shapes[0].half else shapes[0].radices
     fitting = [c for c in accumulate(radices, operator.mul) if c * row_bytes <= CHUNK]
