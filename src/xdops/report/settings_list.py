@@ -45,7 +45,7 @@ def said(line: ResultLine) -> Mapping[str, Any]:
         if isinstance(value, Mapping) and key in ("weights", "architecture"):
             found[key] = {name: v for name, v in value.items() if name in ("name", "lr") or v != OPTIMIZER.get(name)}
         elif isinstance(value, Mapping) and key == "schedule":
-            found[key] = {name: v for name, v in value.items() if name in ("name", *OF_SCHEDULE.get(value.get("name"), ()))}
+            found[key] = {name: v for name, v in value.items() if name in ("name", *OF_SCHEDULE.get(value.get("name", ""), ()))}
         elif key in ("epochs", "batch_size") or value != SEARCH.get(key):
             found[key] = value
     return {**settings, "search": found}
