@@ -41,6 +41,27 @@ def test_rows_without_runs_here_keep_what_was_found_elsewhere_if_their_settings_
     assert "In all 2 runs, 600 steps, 4 Pflop: about 7 h" in page
 
 
+def test_kept_rows_say_which_machine_they_were_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def on(processor: str, row: str) -> None:
+        monkeypatch.setattr("xdops.reproduce.runs.machine_facts", lambda: facts | {"processor": processor})
+        assert reproduce("mini", "-q", "--seeds", 0, "--rows", row) == 0
+        shutil.rmtree("runs")
+
+    facts = {"cores": 2, "threads": 1, "torch": "2"}
+    on("slow", "cnn-resolution-8")
+    on("fast", "cnn-xd-resolution-8")
+    on("third", "cnn-resolution-12")
+    found = {
+        name: [m["processor"] for m in line.get("machines", ())] for name, line in zip(means(), results()["rows"], strict=True)
+    }
+    assert found == {"CNN 8": ["slow"], "CNN XD 8": ["fast"], "CNN 12": ["third"], "CNN XD 12": []}
+    assert {m["processor"] for m in results()["machines"]} == {"slow", "fast", "third"}
+    page = Path("docs/results.md").read_text()
+    number = re.search(r"Machine (\d): slow", page)
+    assert number
+    assert re.search(rf"\| CNN \| resolution 8 \|.*\| {number[1]} \|\n", page)
+
+
 def test_tuned_rows_without_runs_here_keep_what_was_found_elsewhere_if_they_would_choose_among_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,6 +1,5 @@
 """docs/results.md and its figures, made from results/ alone."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from xdops.report.rows import (
     setting,
     show,
 )
+from xdops.report.settings_list import settings_list
 from xdops.reproduce.reproduction import duration
 from xdops.storage.documents import understood
 from xdops.storage.files import check_target, make_folder, write_file
@@ -91,7 +91,7 @@ def section(table: Results, picture: str | None, more: Sequence[str] = ()) -> st
         diverged(table),
         "\n".join(f"![{plain(table['title'])}]({path})\n" for path in more),
         settings_list(table),
-        "".join(f"Run on: {machine(m)}.\n" for m in table["machines"]),
+        run_on(table),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -140,7 +140,7 @@ def paired_table(table: Results) -> str:
 def details_table(table: Results) -> str:
     """Seeds, cost and size of every row."""
     compared = "here - paper" if table["percent"] else "here / paper"
-    several = len(metrics(table)) > 1
+    several, mixed = len(metrics(table)) > 1, len(machines(table)) > 1
     theirs = any(line.get("paper_hours") for line in table["rows"] if line["seeds"])
     heads = [
         "method",
@@ -154,6 +154,7 @@ def details_table(table: Results) -> str:
         "time",
         "weights",
         "architecture",
+        *(["machine"] if mixed else []),
     ]
     lines = [
         [
@@ -167,13 +168,14 @@ def details_table(table: Results) -> str:
             *([hours(line.get("paper_hours"))] if theirs else []),
             duration(line["seconds"]),
             *(f"{line[name]:,}" if name in line else "–" for name in ("weights", "architecture")),
+            *([machine_of(line, table)] if mixed else []),
         ]
         for line in table["rows"]
         if line["seeds"]
     ]
     if not lines:
         return ""
-    where = f"on the machine{'s' if len(table['machines']) > 1 else ''} named below{', the paper on a V100' if theirs else ''}"
+    where = f"on the machine{'s' if mixed else ''} named below{', the paper on a V100' if theirs else ''}"
     said = f"Hours of one run, and time for all seeds together, {where}. Weights and architecture are numbers of parameters."
     return f"{markdown(heads, lines)}\n{said}\n"
 
@@ -198,32 +200,25 @@ def diverged(table: Results) -> str:
     return "".join(f"- {r['method']}, {setting(r['setting'])}, seed {seed} diverged: {why}.\n" for r, seed, why in lines)
 
 
-def settings_list(table: Results) -> str:
-    """What all rows share, and what is a method's own."""
-    flat = [(line["method"], flatten(line["settings"])) for line in table["rows"] if line["settings"]]
-    keys = list(dict.fromkeys(key for _, values in flat for key in values))
-    shared = {key: flat[0][1].get(key) for key in keys if _same([values.get(key) for _, values in flat])}
-    lines = [f"- all rows: {spell(shared)}"] if shared else []
-    for method in dict.fromkeys(name for name, _ in flat):
-        own = [values for name, values in flat if name == method]
-        varied = {key: _distinct([values[key] for values in own if key in values]) for key in keys if key not in shared}
-        lines.append(f"- {method}: {spell({key: values for key, values in varied.items() if values})}")
-    return "Settings:\n\n" + "\n".join(line for line in lines if not line.endswith(": ")) + "\n" if lines else ""
+def machines(of: Mapping[str, Any]) -> list[str]:
+    """Of a table or one of its rows, each once as it is called here."""
+    return list(dict.fromkeys(machine(facts) for facts in of["machines"]))
 
 
-def flatten(settings: Mapping[str, Any], at: str = "") -> dict[str, str]:
-    """{"weights": {"lr": 0.1}} -> {"weights.lr": "0.1"}"""
-    found: dict[str, str] = {}
-    for key, value in settings.items():
-        name = f"{at}.{key}" if at else key
-        found |= (
-            flatten(value, name) if isinstance(value, Mapping) else {name: value if isinstance(value, str) else json.dumps(value)}
-        )
-    return found
+def run_on(table: Results) -> str:
+    """The machine, or all with the numbers that stand beside the rows."""
+    found = machines(table)
+    if len(found) == 1:
+        return f"Run on: {found[0]}.\n"
+    return "\n".join(f"Machine {i}: {name}.\n" for i, name in enumerate(found, 1))
 
 
-def spell(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items())
+def machine_of(line: ResultLine, table: Results) -> str:
+    """The numbers of the machines that a row was run on; of older rows it may not be known."""
+    known = "machines" in line
+    return (", " if known else " or ").join(
+        str(i) for i, name in enumerate(machines(table), 1) if not known or name in machines(line)
+    )
 
 
 def machine(facts: Mapping[str, Any]) -> str:
@@ -241,11 +236,3 @@ def _grouped(lines: Sequence[ResultLine], name: Any) -> dict[str, list[ResultLin
     for line in lines:
         groups.setdefault(name(line), []).append(line)
     return groups
-
-
-def _same(values: Sequence[Any]) -> bool:
-    return all(value == values[0] for value in values)
-
-
-def _distinct(values: Sequence[str]) -> str:
-    return " / ".join(dict.fromkeys(values))

@@ -54,15 +54,14 @@ def keep(collected: dict[str, Any], earlier: dict[str, Any]) -> None:
     would choose among as many, and the chosen one is among them.
     """
     lines = {_name(line): line for line in earlier["rows"] if line["seeds"]}
-    kept = False
+    where = {"machines": earlier["machines"]} if len(earlier["machines"]) == 1 else {}  # of rows that do not tell it themselves
     for i, line in enumerate(collected["rows"]):
         old = lines.get(_name(line))
         if old is not None and not (line["seeds"] or line["diverged"]) and _same_settings(old, line["settings"]):
             shown = {name: line[name] for name in ("paper", "paper_hours", "planned")}
-            collected["rows"][i] = old | shown
-            kept = True
-    if kept:
-        collected["machines"] += [m for m in earlier["machines"] if m not in collected["machines"]]
+            collected["rows"][i] = where | old | shown
+            machines = collected["rows"][i].get("machines", earlier["machines"])
+            collected["machines"] += [m for m in machines if m not in collected["machines"]]
 
 
 def _name(line: dict[str, Any]) -> str:
@@ -106,10 +105,14 @@ def collect(table: Table, scale: str, rows: Sequence[Row], home: Path, command: 
         "percent": table.percent,
         "note": table.notes.get(scale, ""),
         "command": command + _other_seeds(rows, outcomes),
-        "machines": [m for i, m in enumerate(machines) if m not in machines[:i]],
+        "machines": distinct(machines),
         "figures": [figure.to_dict() for figure in table.figures],
         "rows": [line for row, found in zip(rows, outcomes, strict=True) for line in _lines(table, row, found)],
     }
+
+
+def distinct(machines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [m for i, m in enumerate(machines) if m not in machines[:i]]
 
 
 def _other_seeds(rows: Sequence[Row], outcomes: Sequence[Sequence[Outcome]]) -> str:
@@ -148,6 +151,8 @@ def _line(
         **{name: _mean([o.facts[name] for o in good]) for name in (good[0].facts if good else ())},
         "settings": dict(row.settings),
     }
+    if outcomes:
+        line["machines"] = distinct([o.machine for o in outcomes])
     if row.tried:
         line |= {"tried": dict(row.tried), "chosen": row.chosen}
     if metric == table.metric and any(o.examples for o in good):
