@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from xdops.cli.search import Search
 from xdops.data.own import DataSettings, task_from_arrays
@@ -13,7 +14,7 @@ from xdops.experiments.recipes import RECIPES, TrainingRecipe
 from xdops.reproduce.reproduction import Reproduction
 from xdops.reproduce.table import Context
 from xdops.reproduce.tables import find_table, other_data
-from xdops.reproduce.tables.other_data import DEFAULTS, TRIALS, TUNED, default_search, rows
+from xdops.reproduce.tables.other_data import DEFAULTS, INVARIANT, TRIALS, TUNED, default_search, prepare_invariant, rows
 from xdops.search import Silent
 
 QUICK = TrainingRecipe("small", epochs=1, batch_size=16, lr=1e-2, arch_lr=1e-2, seeds=1)
@@ -50,7 +51,24 @@ def test_a_set_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     where = (tmp_path / "runs", tmp_path / "results")
     found = Reproduction(table, Context("laptop"), *where, "xdops reproduce other-data").run(lambda line: None, Silent)
     assert [(line["method"], line["setting"]["settings"]) for line in found["rows"]] == [
-        (method, how) for how in (DEFAULTS, TUNED) for method in ("backbone", "DARTS", "XD")
+        *((method, DEFAULTS) for method in ("backbone", "DARTS", "XD", INVARIANT)),
+        *((method, TUNED) for method in ("backbone", "DARTS", "XD")),
     ]
     assert all(0 <= line["mean"] <= 1 for line in found["rows"])
     assert all(len(line["tried"]) == 2 for line in found["rows"] if line["setting"]["settings"] == TUNED)
+
+
+def test_operations_that_stay_the_same_everywhere_do_not_see_a_shift_of_the_middle() -> None:
+    task = task_from_arrays(waves(), "waves", DataSettings())
+    network = prepare_invariant(lambda: task, default_search(QUICK, "xd"), "small", 0).network
+    layers = [m for m in network.modules() if hasattr(m, "arch_parameters")]
+    assert layers
+    with torch.no_grad():
+        for parameter in layers[0].arch_parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+    x = torch.zeros(2, *task.request.input_shape)
+    x[0, :, 5], x[1, :, 6] = 1, 1
+    seen: list[torch.Tensor] = []
+    layers[0].register_forward_hook(lambda module, inputs, output: seen.append(output))
+    network.eval()(x)
+    assert torch.allclose(seen[0][0, :, 4:7], seen[0][1, :, 5:8], atol=1e-6)
