@@ -129,8 +129,9 @@ gravel. Afternoons: the days of Italian power demand again, the second twelve ho
 random, 70, 15 and 15 percent. `{DEFAULTS}`: what `xdops search data.npz` does. `{TUNED}`: each space chooses on validation, with
 the first seed, among the first {TRIALS} points that `xdops search data.npz --trials {TRIALS}` tries, here all trained to the end.
 `{INVARIANT}`: by the same defaults, `XDConfig(shift_invariant=True)`, on the two sets of series. It was added
-when XD had lost on leaf outlines, to see why, after looks at the validation part alone: an outline may begin anywhere, and
-XD-operations are free to do something else at every position, which so few series do not teach them not to do.
+when XD had lost on leaf outlines, as one of seven variants that were tried on the validation part: an outline may begin anywhere,
+and XD-operations are free to do something else at every position. It also has a twelfth of the architecture's parameters: which of
+both helps is not told apart.
 Share of wrong classes, relative L2 error of the afternoons, on the test part at the best validation epoch. Wins and losses alike;
 the same at both scales."""
 
