@@ -211,7 +211,7 @@ backward_operator.register_autograd(_backward_twice, setup_context=_setup_twice)
 def _flops(*arguments: Any, **_: Any) -> int:
     """For `torch.utils.flop_counter`, which counts operators that it does not know as nothing. In training by the form that is
     planned for both passes."""
-    x, weight, b, C, values, *_ = arguments
+    x, weight, b, C, values = arguments[:5]
     train = any(t is not None and t.requires_grad for t in (x, weight, b, C, *values))
     form, flops = _planned_flops(arguments, "auto", train=train, train_arch=any(t.requires_grad for t in values))
     return _planned_flops(arguments, form, train=False)[1] if train else flops
