@@ -5,6 +5,7 @@ are many, they are made for some grid points at a time, for the whole batch, or,
 transformed input and output are kept for the backward pass unless they are large, in which case they are made again.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from xdops.engine.fused import FusedLayout
 from xdops.engine.mixing import FilterGradients, Filters, group_first, group_last
 from xdops.engine.passes import Maybe
 from xdops.engine.planar import complex_of
+from xdops.engine.planes import with_planes
 from xdops.engine.pointmixing import PointFilters, PointGradients
 from xdops.engine.tapmixing import TapFilters, TapGradients
 from xdops.engine.transforms import Dense, Transform
@@ -66,9 +68,11 @@ class Spectrum:
         keep = keep and self._kept(_points(filters) * (x.shape[1] + y.shape[1]), x, y)
         kept = []
         for rows in _batch_parts(x.shape[0], filters):
-            x_hat = group_first(transforms.enter_only(_flat(x[rows]), M).view(2, M[0].rows, -1, *x[rows].shape[:2]), self.groups)
+            part = x[rows]
+            entered = transforms.enter_only(_flat(part), _joined(M, part))
+            x_hat = group_first(entered.view(2, M[0].rows, -1, *part.shape[:2]), self.groups)
             y_hat = _mixed(x_hat, filters, space)
-            transforms.leave(group_last(y_hat, self.groups), K, y[rows], space)
+            transforms.leave(group_last(y_hat, self.groups), _joined(K, y[rows]), y[rows], space)
             if keep:
                 kept += [x_hat, y_hat]
         return y, kept
@@ -98,26 +102,27 @@ class Spectrum:
         grad_x = torch.empty_like(x) if need_x else None
         for index, rows in enumerate(_batch_parts(x.shape[0], filters)):
             part = x[rows]
+            into, back = _joined(M, part), _joined(K, g[rows])
             if kept:
                 x_hat, x_seen = kept[2 * index], None
             else:
-                x_hat, x_seen = _transformed_input(part, M, groups)
+                x_hat, x_seen = _transformed_input(part, into, groups, M[0].rows)
             y_seen = place = None
             if need_K:
                 y_hat = kept[2 * index + 1] if kept else _mixed(x_hat, filters, space)
-                y_seen = transforms.leave_seen(group_last(y_hat, groups), K, space)
+                y_seen = transforms.leave_seen(group_last(y_hat, groups), back, space)
                 place = None if kept else y_seen[0]  # a gradient takes the place of what it is the gradient of
                 del y_hat
-            grad_y_hat = transforms.leave_backward(g[rows], y_seen, K, place)
+            grad_y_hat = transforms.leave_backward(g[rows], y_seen, back, place)
             del y_seen, place
             grad_y_hat = group_first(grad_y_hat.view(2, K[0].columns, -1, part.shape[0], filters.c_out * groups), groups)
             grad_x_hat = space.empty(tuple(x_hat.shape), x_hat)
             collected.collect(grad_y_hat, x_hat, grad_x_hat)
             del grad_y_hat, x_hat
             if x_seen is None:
-                x_seen = transforms.enter_seen(_flat(part), M)
+                x_seen = transforms.enter_seen(_flat(part), into)
             out = None if grad_x is None else _flat(grad_x[rows])
-            transforms.enter_backward(group_last(grad_x_hat, groups), x_seen, M, out)
+            transforms.enter_backward(group_last(grad_x_hat, groups), x_seen, into, out)
         collected.finish()
         grad_w = _filters_backward(collected, filters_seen, L, need_w)
         return [
@@ -231,10 +236,15 @@ def _points(filters: AnyFilters) -> int:
     return 2 * filters.n * filters.rest // filters.groups
 
 
-def _transformed_input(x: Tensor, M: Transforms, groups: int) -> tuple[Tensor, list[Tensor]]:
-    """(2, n_1, rest, batch, c_in/g), and what every transform saw."""
+def _joined(matrices: Transforms, outside: Tensor) -> Transforms:
+    """The transforms between the domain and what lies outside, (batch, c, m...): the last two dimensions in one go, if they can."""
+    return with_planes(matrices, math.prod(outside.shape[:-2])) if len(matrices) > 1 else matrices
+
+
+def _transformed_input(x: Tensor, M: Transforms, groups: int, points: int) -> tuple[Tensor, list[Tensor]]:
+    """(2, n_1, rest, batch, c_in/g), with n_1 `points`, and what every transform saw."""
     t, seen = transforms.enter(_flat(x), M)
-    return group_first(t.view(2, M[0].rows, -1, *x.shape[:2]), groups), seen
+    return group_first(t.view(2, points, -1, *x.shape[:2]), groups), seen
 
 
 def _mixed(x_hat: Tensor, filters: AnyFilters, space: Workspace) -> Tensor:

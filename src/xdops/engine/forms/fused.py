@@ -1,7 +1,5 @@
 """The spectral form with K, L and M as they are: compiled kernels take blocks of columns through all factors, in the cache."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -18,16 +16,11 @@ from xdops.engine.spectrum import Spectrum
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
 
-#: Below this size products of small dense matrices are faster, whatever the rates say: never chosen by itself.
-SHORTEST = 12
-
 
 def plan(work: Workload, rates: Rates) -> Plan | None:
     if work.causal or not kernels.can_run(work.dtype, work.device):
         return None
     flops, seconds, most = costs.fused_transforms(work, rates)
-    if max(work.sizes) < SHORTEST:
-        seconds = math.inf
     why = "K and M factor by factor, in the cache"
     return with_mixing("fused", work, flops, seconds, most, (), rates, why)
 

@@ -17,32 +17,57 @@ from xdops.engine.kernels.vectors import LANES, clear8, prefetch, turn
 
 
 @inlined
+def turn_in(source, at, pitch, count, step, width, block, to, row):
+    """Columns of `count` numbers each, next to each other from `at` on and `pitch` apart, to every `step`-th row of a block."""
+    even = count - count % LANES
+    for c in range(0, width - width % LANES, LANES):
+        for i in range(0, even, LANES):
+            turn(source, at + c * pitch + i, pitch, block, to + i * step * row + c, step * row)
+        for i in range(even, count):
+            for k in range(c, c + LANES):
+                block[to + i * step * row + k] = source[at + k * pitch + i]
+    for c in range(width - width % LANES, width):
+        for i in range(count):
+            block[to + i * step * row + c] = source[at + c * pitch + i]
+
+
+@inlined
+def turn_out(block, start, row, out, to, pitch, count, step, width):
+    """The way back."""
+    even = count - count % LANES
+    for c in range(0, width - width % LANES, LANES):
+        for i in range(0, even, LANES):
+            turn(block, start + i * step * row + c, step * row, out, to + c * pitch + i, pitch)
+        for i in range(even, count):
+            for k in range(c, c + LANES):
+                out[to + k * pitch + i] = block[start + i * step * row + k]
+    for c in range(width - width % LANES, width):
+        for i in range(count):
+            out[to + c * pitch + i] = block[start + i * step * row + c]
+
+
+@inlined
+def clear(block, first, last):
+    for i in range(first, last, LANES):
+        clear8(block, i)
+
+
+@inlined
 def load_block(source, side, q, first, width, block, base, wide, known_parts):
     """Columns first..first+width of a side, zeros where it has no rows or columns, or parts that the reader does not know of."""
     count, step, size, parts, turned = side[0], side[1], side[2], side[3], side[4]
     row = 2 * wide
     whole = width == wide and step == 1 and parts == known_parts
-    for i in range(count * row if whole else 0, size * row, LANES):
-        clear8(block, base + i)
+    clear(block, base + (count * row if whole else 0), base + size * row)
     for part in range(parts):
         to = base + part * wide
-        if not turned:
-            for i in range(size):
-                at = (part * size + i) * q + first
-                for c in range(width):
-                    block[to + i * row + c] = source[at + c]
+        if turned:
+            turn_in(source, (part * q + first) * count, count, count, step, width, block, to, row)
             continue
-        at = (part * q + first) * count
-        even = count - count % LANES
-        for c in range(0, width - width % LANES, LANES):
-            for i in range(0, even, LANES):
-                turn(source, at + c * count + i, count, block, to + i * step * row + c, step * row)
-            for i in range(even, count):
-                for k in range(c, c + LANES):
-                    block[to + i * step * row + k] = source[at + k * count + i]
-        for c in range(width - width % LANES, width):
-            for i in range(count):
-                block[to + i * step * row + c] = source[at + c * count + i]
+        for i in range(size):
+            at = (part * size + i) * q + first
+            for c in range(width):
+                block[to + i * row + c] = source[at + c]
 
 
 @inlined
@@ -52,23 +77,13 @@ def store_block(block, base, wide, out, side, q, first, width):
     row = 2 * wide
     for part in range(parts):
         start = base + part * wide
-        if not turned:
-            for i in range(size):
-                to = (part * size + i) * q + first
-                for c in range(width):
-                    out[to + c] = block[start + i * row + c]
+        if turned:
+            turn_out(block, start, row, out, (part * q + first) * count, count, count, step, width)
             continue
-        to = (part * q + first) * count
-        even = count - count % LANES
-        for c in range(0, width - width % LANES, LANES):
-            for i in range(0, even, LANES):
-                turn(block, start + i * step * row + c, step * row, out, to + c * count + i, count)
-            for i in range(even, count):
-                for k in range(c, c + LANES):
-                    out[to + k * count + i] = block[start + i * step * row + k]
-        for c in range(width - width % LANES, width):
-            for i in range(count):
-                out[to + c * count + i] = block[start + i * step * row + c]
+        for i in range(size):
+            to = (part * size + i) * q + first
+            for c in range(width):
+                out[to + c] = block[start + i * row + c]
 
 
 @inlined
