@@ -8,7 +8,7 @@ from torch import Tensor
 
 from xdops.engine.fused import Fused
 from xdops.engine.kernels import threads
-from xdops.engine.kernels.applying import WIDEST, WIDTH, ButterflyShape, Integers, address, factors_of
+from xdops.engine.kernels.applying import PLANES, WIDEST, WIDTH, ButterflyShape, Integers, address, factors_of
 from xdops.engine.transforms import Transform
 
 #: Bytes of the plane between both dimensions, for as many columns as are taken at a time: what stays in a core's own cache. Larger
@@ -75,14 +75,14 @@ class Plane:
         return self.first.collected is not None or self.last.collected is not None
 
     def _forward(self, planes: Tensor, domain: Tensor, outside: int) -> None:
-        from xdops.engine.kernels.planes import forward
+        from xdops.engine.kernels.transforming import forward
 
         row, parts, _work = self._row(planes, domain, outside, slots=0)
         forward(planes.dtype, row, parts)
 
     def _backward(self, planes: Tensor, domain: Tensor | None, out: Tensor | None, outside: int, collect: bool) -> None:
         """planes and domain: a gradient on the side where the matrix ends, and, if there is to be `collect`ed, what it saw."""
-        from xdops.engine.kernels.planes import backward
+        from xdops.engine.kernels.transforming import backward
 
         slots = max(len(factors_of(f.layout.shapes)) for f in (self.first, self.last))
         row, parts, _work = self._row(planes, domain, outside, slots)
@@ -110,7 +110,8 @@ class Plane:
         parts = threads.parts(-(-q // wide))
         work = self.first.space.empty((parts, room), planes)
         shape = _shape(used[0], used[1], n, size, points)
-        row = [address(planes), 0 if domain is None else address(domain), 1 - outside, shape.address, q, wide, address(work), room]
+        places = [address(planes), 0 if domain is None else address(domain)]
+        row = [PLANES, *places, 1 - outside, shape.address, q, wide, address(work), room]
         for fused in (self.first, self.last):
             steps = _steps(fused.layout.shapes)
             row += [steps.address, steps.rows, address(fused.values)]

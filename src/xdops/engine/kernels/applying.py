@@ -28,6 +28,9 @@ BLOCK, LARGE, CHUNK = 80 << 10, 120 << 10, 32 << 10
 #: Flops that are worth a thread: what another one does while this one calls it.
 WORTH = 1 << 22
 
+#: The first word of a kernel.
+COLUMNS, PLANES = 0, 1
+
 #: Kinds of factors that are no radix.
 FOLD, UNFOLD = -1, -2
 
@@ -159,7 +162,7 @@ def multiply(
     shapes: tuple[ButterflyShape, ...], values: Tensor, x: Tensor, x_side: Side, y: Tensor, y_side: Side, space: Workspace
 ) -> None:
     """y = A x, for the interleaved complex numbers of A's factors, butterfly by butterfly."""
-    from xdops.engine.kernels.columns import forward
+    from xdops.engine.kernels.transforming import forward
 
     row, parts, _work = _row(shapes, values, x, x_side, y, y_side, space, backward=False)
     forward(x.dtype, row, parts)
@@ -176,7 +179,7 @@ def multiply_backward(
     space: Workspace,
 ) -> Tensor | None:
     """From the gradient g of y: that of x into out, which may be x, if it is given; that of the values, if x is given."""
-    from xdops.engine.kernels.columns import backward
+    from xdops.engine.kernels.transforming import backward
 
     row, parts, _work = _row(shapes, values, x, x_side, g, y_side, space, backward=True)
     room = 0 if x is None else values.numel() + 2 * 8
@@ -207,7 +210,7 @@ def _row(
     room = ((steps.rows if backward else size) + largest) * 2 * wide
     work = space.empty((parts, room), y)
     row = [
-        0 if x is None else address(x), _numbers(x_side).address, address(y), _numbers(y_side).address, q,
+        COLUMNS, 0 if x is None else address(x), _numbers(x_side).address, address(y), _numbers(y_side).address, q,
         address(values), steps.factors.address, steps.factors.rows, address(work), room, wide,
         steps.runs.address, steps.runs.rows,
     ]  # fmt: skip

@@ -108,6 +108,12 @@ def back_any(r, g, gb, gs, gi, x, xb, xs, xi, out, ob, os, oi, T, grad, offset, 
 
 
 @inlined
+def both_parts(width):
+    """2, but not as a literal, whose type is its own: all that is called with it would be compiled once more."""
+    return 2 + 0 * width
+
+
+@inlined
 def unrolled(kind):
     """Whether there is straight-line code for a factor of this kind, which then need not look at imaginary parts that are zero."""
     return kind == 2 or kind == 3 or kind == 5 or kind < 0

@@ -9,14 +9,17 @@ size, q). A block has `wide` columns, a row of it `wide` real parts and then as 
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.butterflies import back, mix, unrolled
-from xdops.engine.kernels.compiling import inlined, sources
+from xdops.engine.kernels.butterflies import back, both_parts, mix, unrolled
+from xdops.engine.kernels.compiling import called, inlined, spliced
 from xdops.engine.kernels.mixrows import WIDTH
-from xdops.engine.kernels.native import OWN, Native, integers, next_part, numbers, words
+from xdops.engine.kernels.native import OWN, next_part, numbers, words
 from xdops.engine.kernels.vectors import LANES, clear8, prefetch, turn
 
+#: The first word says which kernel is wanted, see `transforming`.
+AFTER = OWN + 1
 
-@inlined
+
+@called
 def turn_in(source, at, pitch, count, step, width, block, to, row):
     """Columns of `count` numbers each, next to each other from `at` on and `pitch` apart, to every `step`-th row of a block."""
     even = count - count % LANES
@@ -31,7 +34,7 @@ def turn_in(source, at, pitch, count, step, width, block, to, row):
             block[to + i * step * row + c] = source[at + c * pitch + i]
 
 
-@inlined
+@called
 def turn_out(block, start, row, out, to, pitch, count, step, width):
     """The way back."""
     even = count - count % LANES
@@ -155,6 +158,7 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
     rows is made when the chunk comes, and forgotten. out may be x, and grad or out empty.
     """
     count, rows, row = len(steps), max(x_side[2], y_side[2]), 2 * wide
+    both = both_parts(wide)
     hold, inside = work[runs[0, 4] * row :], (work, 0, row, wide)
     for column in range(first_block * wide, min(q, last_block * wide), wide):
         width = min(wide, q - column)
@@ -175,10 +179,10 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
                 end = last if run < len(runs) - 1 else first if chunks > 1 else last - 1
                 for chunk in range(chunks):
                     for j in range(first, end):
-                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else 2
+                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else both
                         here = seen_by(j, chunk, size, steps, source, work, row, wide)
                         there = seen_by(j + 1, chunk, size, steps, source, work, row, wide)
-                        mix_chunk(steps[j], chunk, chunks, size, parts, 2, here, there, values, hold, span)
+                        mix_chunk(steps[j], chunk, chunks, size, parts, both, here, there, values, hold, span)
         if y_side[4] or not even:
             known = y_side[3] if count > 1 and unrolled(steps[-1, 0]) else 2
             load_block(g, y_side, q, column, width, work, 0, wide, known)
@@ -190,10 +194,10 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
                 start = chunk * size
                 if chunks > 1 and grad.size:
                     for j in range(first, last - 1):
-                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else 2
+                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else both
                         here = seen_by(j, chunk, size, steps, source, work, row, wide)
                         there = seen_by(j + 1, chunk, size, steps, source, work, row, wide)
-                        mix_chunk(steps[j], chunk, chunks, size, parts, 2, here, there, values, hold, span)
+                        mix_chunk(steps[j], chunk, chunks, size, parts, both, here, there, values, hold, span)
                 for j in range(last - 1, first - 1, -1):
                     known = unrolled(steps[j, 0]) and count > 1
                     parts_g = y_side[3] if j == count - 1 and known else 2
@@ -216,47 +220,38 @@ def cut(count, part, parts):
     return count * part // parts
 
 
-def _kernels(kept_under):
-    """Both passes; their compiled code is kept under the sources of all that they are made of."""
+@inlined
+def told(given, row):
+    """What the words of both passes say; see `forward_columns`."""
+    factors = words(row[AFTER + 6], 6 * row[AFTER + 7]).reshape((row[AFTER + 7], 6))
+    runs = words(row[AFTER + 11], 5 * row[AFTER + 12]).reshape((row[AFTER + 12], 5))
+    x, y, values = numbers(given, row[AFTER], 1), numbers(given, row[AFTER + 2], 1), numbers(given, row[AFTER + 5], 1)
+    return x, words(row[AFTER + 1], 5), y, words(row[AFTER + 3], 5), row[AFTER + 4], values, factors, runs, row[AFTER + 10]
 
-    def forward(given):
-        """Words: x, its side, y, its side, q, values, steps, how many, working memory, numbers of it per part, columns a block,
-        runs, how many."""
-        _ = kept_under
-        row = integers(given)
-        x_side, y_side, steps = words(row[OWN + 1], 5), words(row[OWN + 3], 5), words(row[OWN + 6], 6 * row[OWN + 7])
-        q, wide, room, parts = row[OWN + 4], row[OWN + 10], row[OWN + 9], row[1]
-        x, y, values = numbers(given, row[OWN], 1), numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 5], 1)
-        work, blocks = numbers(given, row[OWN + 8], parts * room), -(-q // wide)
-        table, runs = steps.reshape((row[OWN + 7], 6)), words(row[OWN + 11], 5 * row[OWN + 12]).reshape((row[OWN + 12], 5))
+
+@spliced
+def forward_columns(given, row):
+    """Words: x, its side, y, its side, q, values, factors, how many, working memory, numbers of it per part, columns a block,
+    runs, how many."""
+    x, x_side, y, y_side, q, values, factors, runs, wide = told(given, row)
+    parts, room = row[1], row[AFTER + 9]
+    work, blocks, part = numbers(given, row[AFTER + 8], parts * room), -(-q // wide), next_part(row)
+    while part < parts:
+        own = work[part * room : (part + 1) * room]
+        first, last = cut(blocks, part, parts), cut(blocks, part + 1, parts)
+        forward_part(x, x_side, y, y_side, q, values, factors, runs, first, last, own, wide)
         part = next_part(row)
-        while part < parts:
-            own = work[part * room : (part + 1) * room]
-            first, last = cut(blocks, part, parts), cut(blocks, part + 1, parts)
-            forward_part(x, x_side, y, y_side, q, values, table, runs, first, last, own, wide)
-            part = next_part(row)
 
-    def backward(given):
-        """The same with g in the place of y, then: the gradients of x and of the values, and how many numbers each has, or none."""
-        _ = kept_under
-        row = integers(given)
-        x_side, y_side, steps = words(row[OWN + 1], 5), words(row[OWN + 3], 5), words(row[OWN + 6], 6 * row[OWN + 7])
-        q, wide, room, parts = row[OWN + 4], row[OWN + 10], row[OWN + 9], row[1]
-        x, g, values = numbers(given, row[OWN], 1), numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 5], 1)
-        work, blocks = numbers(given, row[OWN + 8], parts * room), -(-q // wide)
-        table, runs = steps.reshape((row[OWN + 7], 6)), words(row[OWN + 11], 5 * row[OWN + 12]).reshape((row[OWN + 12], 5))
-        out, grads, each = numbers(given, row[OWN + 13], row[OWN + 14]), row[OWN + 15], row[OWN + 16]
-        grad = numbers(given, grads, parts * each)
+
+@spliced
+def backward_columns(given, row):
+    """The same with g in the place of y, then: the gradients of x and of the values, and how many numbers each has, or none."""
+    x, x_side, g, y_side, q, values, factors, runs, wide = told(given, row)
+    parts, room, each = row[1], row[AFTER + 9], row[AFTER + 16]
+    work, blocks, part = numbers(given, row[AFTER + 8], parts * room), -(-q // wide), next_part(row)
+    out, grad = numbers(given, row[AFTER + 13], row[AFTER + 14]), numbers(given, row[AFTER + 15], parts * each)
+    while part < parts:
+        own, sums = work[part * room : (part + 1) * room], grad[part * each : (part + 1) * each]
+        first, last = cut(blocks, part, parts), cut(blocks, part + 1, parts)
+        backward_part(g, y_side, x, x_side, out, q, values, sums, factors, runs, first, last, own, wide)
         part = next_part(row)
-        while part < parts:
-            own, sums = work[part * room : (part + 1) * room], grad[part * each : (part + 1) * each]
-            first, last = cut(blocks, part, parts), cut(blocks, part + 1, parts)
-            backward_part(
-                g, y_side, x, x_side, out, q, values, sums, table, runs, first, last, own, wide
-            )  # fmt: skip
-            part = next_part(row)
-
-    return Native(forward), Native(backward)
-
-
-forward, backward = _kernels(sources())

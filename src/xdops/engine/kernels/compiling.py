@@ -28,6 +28,12 @@ def inlined(function: Callable[..., Any]) -> Any:
     return jit(nopython=True, error_model="numpy", forceinline=True, **_NO_WRAPPERS)(function)
 
 
+def spliced(function: Callable[..., Any]) -> Any:
+    """Part of a kernel that becomes part of its source. What calls large parts is better spliced in than compiled by itself: numba
+    compiles all that a function calls once more with it."""
+    return jit(nopython=True, error_model="numpy", inline="always", **_NO_WRAPPERS)(function)
+
+
 def called(function: Callable[..., Any]) -> Any:
     """Part of a kernel that it calls, in several places: compiled once, it takes less time to compile."""
     return jit(nopython=True, error_model="numpy", **_NO_WRAPPERS)(function)

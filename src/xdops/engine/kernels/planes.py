@@ -10,12 +10,18 @@ A place is (array, base, step, im): where row 0 begins, how far the next one is,
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.butterflies import back, mix, unrolled
-from xdops.engine.kernels.columns import clear, cut, turn_in, turn_out
-from xdops.engine.kernels.compiling import inlined, sources
+from xdops.engine.kernels.butterflies import back, both_parts, mix, unrolled
+from xdops.engine.kernels.columns import AFTER, clear, cut, turn_in, turn_out
+from xdops.engine.kernels.compiling import called, inlined, spliced
 from xdops.engine.kernels.mixrows import WIDTH
-from xdops.engine.kernels.native import OWN, Native, integers, next_part, numbers, words
+from xdops.engine.kernels.native import next_part, numbers, words
 from xdops.engine.kernels.vectors import prefetch
+
+
+@inlined
+def rows_of(block, wide):
+    """The place of a block."""
+    return block, 0 * wide, 2 * wide, wide  # not a literal 0: its type is another, and would be compiled once more
 
 
 @inlined
@@ -24,10 +30,10 @@ def known_parts(steps, last):
     return 1 if len(steps) > 1 and unrolled(steps[len(steps) - 1 if last else 0, 0]) else 2
 
 
-@inlined
+@called
 def mix_all(steps, values, parts_in, parts_out, source, target, block, wide, hold, span):
     """All factors: the first reads from source, the last writes to target, what lies between stays in the block."""
-    count, inside = len(steps), (block, 0, 2 * wide, wide)
+    count, inside = len(steps), rows_of(block, wide)
     for j in range(count):
         x, xb, xs, xi = source if j == 0 else inside
         y, yb, ys, yi = target if j == count - 1 else inside
@@ -36,26 +42,27 @@ def mix_all(steps, values, parts_in, parts_out, source, target, block, wide, hol
         mix(kind, s, blocks, offset, known_in, known_out, x, xb, xs, xi, y, yb, ys, yi, values, hold, span)
 
 
-@inlined
+@spliced
 def seen_by(j, source, seen, size, wide):
     """The place of what factor j sees."""
     return source if j == 0 else (seen, (j - 1) * size * 2 * wide, 2 * wide, wide)
 
 
-@inlined
+@called
 def see_all(steps, values, parts_in, source, seen, size, wide, hold, span):
     """Leaves in `seen`, of so many rows for each, what all factors but the first see."""
+    both = both_parts(wide)
     for j in range(len(steps) - 1):
         x, xb, xs, xi = seen_by(j, source, seen, size, wide)
         y, yb, ys, yi = seen_by(j + 1, source, seen, size, wide)
         kind, s, blocks, offset = steps[j, 0], steps[j, 1], steps[j, 2], steps[j, 3]
-        mix(kind, s, blocks, offset, parts_in if j == 0 else 2, 2, x, xb, xs, xi, y, yb, ys, yi, values, hold, span)
+        mix(kind, s, blocks, offset, parts_in if j == 0 else both, both, x, xb, xs, xi, y, yb, ys, yi, values, hold, span)
 
 
-@inlined
+@called
 def back_all(steps, values, grad, parts_g, parts_x, slope, source, seen, size, target, block, wide, hold, span):
     """The gradient at source, from that at the end, into target, which may be source; grad collects the factors'."""
-    count, inside = len(steps), (block, 0, 2 * wide, wide)
+    count, inside = len(steps), rows_of(block, wide)
     for j in range(count - 1, -1, -1):
         g, gb, gs, gi = slope if j == count - 1 else inside
         x, xb, xs, xi = seen_by(j, source, seen, size, wide)
@@ -65,7 +72,7 @@ def back_all(steps, values, grad, parts_g, parts_x, slope, source, seen, size, t
         back(kind, s, blocks, offset, known_g, known_x, g, gb, gs, gi, x, xb, xs, xi, y, yb, ys, yi, values, grad, hold, span)
 
 
-@inlined
+@called
 def load_row(x, at, pitch, shape, width, block, wide, known):
     """One row of `width` planes to the rows of a block; the row begins at `at` in the first, and planes are `pitch` apart."""
     count, step, size, row = shape[2], shape[3], shape[5], 2 * wide
@@ -73,7 +80,7 @@ def load_row(x, at, pitch, shape, width, block, wide, known):
     turn_in(x, at, pitch, count, step, width, block, 0, row)
 
 
-@inlined
+@called
 def load_point(x, point, q, column, width, n, points, block, wide):
     """One point of the last dimension in the domain, at all points of the other, to the rows of a block."""
     row = 2 * wide
@@ -85,7 +92,7 @@ def load_point(x, point, q, column, width, n, points, block, wide):
                 block[i * row + part * wide + c] = x[at + c]
 
 
-@inlined
+@called
 def store_point(block, wide, out, point, q, column, width, n, points):
     """The way back."""
     for part in range(2):
@@ -126,9 +133,10 @@ def first_of_point(point, shape, wide, plane):
     return plane, point * wide, points * 2 * wide, points * wide
 
 
-@inlined
+@spliced
 def all_rows_in(x, column, width, shape, steps, values, plane, own, block, wide, hold, span):
     """The last dimension of all rows of the planes outside, into `plane`."""
+    both = both_parts(wide)
     rows, every, count, n, points = shape[0], shape[1], shape[2], shape[4], shape[6]
     known, line = known_parts(steps, False), points * 2 * wide
     for i in range(n):
@@ -137,62 +145,66 @@ def all_rows_in(x, column, width, shape, steps, values, plane, own, block, wide,
             continue
         load_row(x, (column * rows + i // every) * count, rows * count, shape, width, own, wide, known)
         place = last_of_row(i, shape, wide, plane)
-        mix_all(steps, values, known, 2, (own, 0, 2 * wide, wide), place, block, wide, hold, span)
+        mix_all(steps, values, known, both, rows_of(own, wide), place, block, wide, hold, span)
 
 
-@inlined
+@spliced
 def point_source(y, point, q, column, width, shape, own, wide):
     """The place of one point in the domain: where it lies or, if columns do not fill vectors, a copy."""
     n, points = shape[4], shape[6]
     if width % WIDTH:
         load_point(y, point, q, column, width, n, points, own, wide)
-        return own, 0, 2 * wide, wide
+        return rows_of(own, wide)
     return y, point * q + column, points * q, n * points * q
 
 
-@inlined
+@spliced
 def all_points_in(y, column, width, q, shape, steps, values, plane, own, block, wide, hold, span):
     """The first dimension of all points of the domain, into `plane`."""
+    both = both_parts(wide)
     for point in range(shape[6]):
         source = point_source(y, point, q, column, width, shape, own, wide)
-        mix_all(steps, values, 2, 2, source, first_of_point(point, shape, wide, plane), block, wide, hold, span)
+        mix_all(steps, values, both, both, source, first_of_point(point, shape, wide, plane), block, wide, hold, span)
 
 
-@inlined
+@spliced
 def enter_block(x, y, q, column, width, shape, first, first_values, last, last_values, work, wide):
     """y = M x for a block of columns."""
+    both = both_parts(wide)
     n, points, span = shape[4], shape[6], width + -width % WIDTH
     plane, own, block, hold = rooms(work, shape, wide)
     all_rows_in(x, column, width, shape, last, last_values, plane, own, block, wide, hold, span)
     for point in range(points):
-        source, inside = first_of_point(point, shape, wide, plane), (block, 0, 2 * wide, wide)
+        source, inside = first_of_point(point, shape, wide, plane), rows_of(block, wide)
         if width % WIDTH:
-            mix_all(first, first_values, 2, 2, source, inside, block, wide, hold, span)
+            mix_all(first, first_values, both, both, source, inside, block, wide, hold, span)
             store_point(block, wide, y, point, q, column, width, n, points)
         else:
             expect_point(y, point, q, column, span, n, points)
             target = (y, point * q + column, points * q, n * points * q)
-            mix_all(first, first_values, 2, 2, source, target, block, wide, hold, span)
+            mix_all(first, first_values, both, both, source, target, block, wide, hold, span)
 
 
-@inlined
+@spliced
 def leave_block(x, y, q, column, width, shape, first, first_values, last, last_values, work, wide):
     """x = Re(K y) for a block of columns."""
+    both = both_parts(wide)
     rows, every, count = shape[0], shape[1], shape[2]
     span, known = width + -width % WIDTH, known_parts(last, True)
     plane, own, block, hold = rooms(work, shape, wide)
     all_points_in(y, column, width, q, shape, first, first_values, plane, own, block, wide, hold, span)
     for i in range(rows):
         source = last_of_row(i * every, shape, wide, plane)
-        mix_all(last, last_values, 2, known, source, (block, 0, 2 * wide, wide), block, wide, hold, span)
+        mix_all(last, last_values, both, known, source, rows_of(block, wide), block, wide, hold, span)
         turn_out(block, 0, 2 * wide, x, (column * rows + i) * count, rows * count, count, shape[3], width)
 
 
-@inlined
+@spliced
 def enter_back_block(
     x, g, out, q, column, width, shape, first, first_values, first_grad, last, last_values, last_grad, work, wide
 ):  # fmt: skip
     """From the gradient g of y = M x and x: out = Re(M^H g), unless it is empty, and the gradients of the factors, likewise."""
+    both = both_parts(wide)
     rows, every, count, points = shape[0], shape[1], shape[2], shape[6]
     span, longest, known = width + -width % WIDTH, max(shape[4], shape[5]), known_parts(last, False)
     plane, own, block, rest = rooms(work, shape, wide)
@@ -202,53 +214,54 @@ def enter_back_block(
     for point in range(points):
         here = first_of_point(point, shape, wide, plane)
         if first_grad.size:
-            see_all(first, first_values, 2, here, seen, longest, wide, hold, span)
+            see_all(first, first_values, both, here, seen, longest, wide, hold, span)
         slope = point_source(g, point, q, column, width, shape, block, wide)
-        back_all(first, first_values, first_grad, 2, 2, slope, here, seen, longest, here, block, wide, hold, span)
+        back_all(first, first_values, first_grad, both, both, slope, here, seen, longest, here, block, wide, hold, span)
     for i in range(rows):
-        source, inside = (own, 0, 2 * wide, wide), (block, 0, 2 * wide, wide)
+        source, inside = rows_of(own, wide), rows_of(block, wide)
         if last_grad.size:
             load_row(x, (column * rows + i) * count, rows * count, shape, width, own, wide, known)
             see_all(last, last_values, known, source, seen, longest, wide, hold, span)
         slope = last_of_row(i * every, shape, wide, plane)
-        back_all(last, last_values, last_grad, 2, known, slope, source, seen, longest, inside, block, wide, hold, span)
+        back_all(last, last_values, last_grad, both, known, slope, source, seen, longest, inside, block, wide, hold, span)
         if out.size:
             turn_out(block, 0, 2 * wide, out, (column * rows + i) * count, rows * count, count, shape[3], width)
 
 
-@inlined
+@spliced
 def leave_back_block(
     g, y, out, q, column, width, shape, first, first_values, first_grad, last, last_values, last_grad, work, wide
 ):  # fmt: skip
     """From the gradient g of x = Re(K y) and y: out = K^H g, which may be y, and the gradients of the factors, unless empty."""
+    both = both_parts(wide)
     rows, every, count, n, points = shape[0], shape[1], shape[2], shape[4], shape[6]
     span, longest, known = width + -width % WIDTH, max(shape[4], shape[5]), known_parts(last, True)
     plane, own, block, rest = rooms(work, shape, wide)
     seen, hold = rest, rest[max(len(first), len(last)) * longest * 2 * wide :]
     if first_grad.size:
         all_points_in(y, column, width, q, shape, first, first_values, plane, own, block, wide, hold, span)
-    line, inside = points * 2 * wide, (block, 0, 2 * wide, wide)
+    line, inside = points * 2 * wide, rows_of(block, wide)
     for i in range(n):
         if i % every or i // every >= rows:
             clear(plane, i * line, (i + 1) * line)
             continue
         here = last_of_row(i, shape, wide, plane)
         if last_grad.size:
-            see_all(last, last_values, 2, here, seen, longest, wide, hold, span)
+            see_all(last, last_values, both, here, seen, longest, wide, hold, span)
         load_row(g, (column * rows + i // every) * count, rows * count, shape, width, block, wide, known)
-        back_all(last, last_values, last_grad, known, 2, inside, here, seen, longest, here, block, wide, hold, span)
+        back_all(last, last_values, last_grad, known, both, inside, here, seen, longest, here, block, wide, hold, span)
     for point in range(points):
         slope, source = first_of_point(point, shape, wide, plane), inside
         if first_grad.size:
             source = point_source(y, point, q, column, width, shape, own, wide)
-            see_all(first, first_values, 2, source, seen, longest, wide, hold, span)
+            see_all(first, first_values, both, source, seen, longest, wide, hold, span)
         if width % WIDTH:
-            back_all(first, first_values, first_grad, 2, 2, slope, source, seen, longest, inside, block, wide, hold, span)
+            back_all(first, first_values, first_grad, both, both, slope, source, seen, longest, inside, block, wide, hold, span)
             store_point(block, wide, out, point, q, column, width, n, points)
         else:
             expect_point(out, point, q, column, span, n, points)
             target = (out, point * q + column, points * q, n * points * q)
-            back_all(first, first_values, first_grad, 2, 2, slope, source, seen, longest, target, block, wide, hold, span)
+            back_all(first, first_values, first_grad, both, both, slope, source, seen, longest, target, block, wide, hold, span)
 
 
 @inlined
@@ -257,61 +270,55 @@ def factors(row, at):
     return words(row[at], 4 * row[at + 1]).reshape((row[at + 1], 4))
 
 
-def _kernels(kept_under):
-    """Both ways, forward and backward; their compiled code is kept under the sources of all that they are made of."""
-
-    def forward(given):
-        """Words: planes, domain, whether to leave it, shape, q, columns a block, working memory, numbers of it per part, factors of
-        the first dimension, how many, their values, and the same of the last."""
-        _ = kept_under
-        row = integers(given)
-        planes, domain, leaving = numbers(given, row[OWN], 1), numbers(given, row[OWN + 1], 1), row[OWN + 2]
-        shape, q, wide, room, parts = words(row[OWN + 3], 7), row[OWN + 4], row[OWN + 5], row[OWN + 7], row[1]
-        work = numbers(given, row[OWN + 6], parts * room)
-        first, first_values = factors(row, OWN + 8), numbers(given, row[OWN + 10], 1)
-        last, last_values = factors(row, OWN + 11), numbers(given, row[OWN + 13], 1)
-        blocks, part = -(-q // wide), next_part(row)
-        while part < parts:
-            own = work[part * room : (part + 1) * room]
-            for block in range(cut(blocks, part, parts), cut(blocks, part + 1, parts)):
-                column = block * wide
-                width = min(wide, q - column)
-                if leaving:
-                    leave_block(planes, domain, q, column, width, shape, first, first_values, last, last_values, own, wide)
-                else:
-                    enter_block(planes, domain, q, column, width, shape, first, first_values, last, last_values, own, wide)
-            part = next_part(row)
-
-    def backward(given):
-        """The same with a gradient in place of one of both, and then: where the other's goes, how many numbers it has, and for each
-        dimension where the gradients of its values go, and how many numbers a part of them has; none where nobody wants them."""
-        _ = kept_under
-        row = integers(given)
-        planes, domain, leaving = numbers(given, row[OWN], 1), numbers(given, row[OWN + 1], 1), row[OWN + 2]
-        shape, q, wide, room, parts = words(row[OWN + 3], 7), row[OWN + 4], row[OWN + 5], row[OWN + 7], row[1]
-        work = numbers(given, row[OWN + 6], parts * room)
-        first, first_values = factors(row, OWN + 8), numbers(given, row[OWN + 10], 1)
-        last, last_values = factors(row, OWN + 11), numbers(given, row[OWN + 13], 1)
-        out, each, more = numbers(given, row[OWN + 14], row[OWN + 15]), row[OWN + 17], row[OWN + 19]
-        grads, others = numbers(given, row[OWN + 16], parts * each), numbers(given, row[OWN + 18], parts * more)
-        blocks, part = -(-q // wide), next_part(row)
-        while part < parts:
-            own = work[part * room : (part + 1) * room]
-            a, b = grads[part * each : (part + 1) * each], others[part * more : (part + 1) * more]
-            for block in range(cut(blocks, part, parts), cut(blocks, part + 1, parts)):
-                column = block * wide
-                width = min(wide, q - column)
-                if leaving:
-                    leave_back_block(
-                        planes, domain, out, q, column, width, shape, first, first_values, a, last, last_values, b, own, wide
-                    )  # fmt: skip
-                else:
-                    enter_back_block(
-                        planes, domain, out, q, column, width, shape, first, first_values, a, last, last_values, b, own, wide
-                    )  # fmt: skip
-            part = next_part(row)
-
-    return Native(forward), Native(backward)
+@inlined
+def told(given, row):
+    """What the words of both passes say; see `forward_planes`."""
+    planes, domain = numbers(given, row[AFTER], 1), numbers(given, row[AFTER + 1], 1)
+    first, first_values = factors(row, AFTER + 8), numbers(given, row[AFTER + 10], 1)
+    last, last_values = factors(row, AFTER + 11), numbers(given, row[AFTER + 13], 1)
+    return planes, domain, words(row[AFTER + 3], 7), row[AFTER + 4], row[AFTER + 5], first, first_values, last, last_values
 
 
-forward, backward = _kernels(sources())
+@spliced
+def forward_planes(given, row):
+    """Words: planes, domain, whether to leave it, shape, q, columns a block, working memory, numbers of it per part, factors of
+    the first dimension, how many, their values, and the same of the last."""
+    planes, domain, shape, q, wide, first, first_values, last, last_values = told(given, row)
+    parts, leaving, room = row[1], row[AFTER + 2], row[AFTER + 7]
+    work, blocks, part = numbers(given, row[AFTER + 6], parts * room), -(-q // wide), next_part(row)
+    while part < parts:
+        own = work[part * room : (part + 1) * room]
+        for block in range(cut(blocks, part, parts), cut(blocks, part + 1, parts)):
+            column = block * wide
+            width = min(wide, q - column)
+            if leaving:
+                leave_block(planes, domain, q, column, width, shape, first, first_values, last, last_values, own, wide)
+            else:
+                enter_block(planes, domain, q, column, width, shape, first, first_values, last, last_values, own, wide)
+        part = next_part(row)
+
+
+@spliced
+def backward_planes(given, row):
+    """The same with a gradient in place of one of both, and then: where the other's goes, how many numbers it has, and for each
+    dimension where the gradients of its values go, and how many numbers a part of them has; none where nobody wants them."""
+    planes, domain, shape, q, wide, first, first_values, last, last_values = told(given, row)
+    parts, leaving, room = row[1], row[AFTER + 2], row[AFTER + 7]
+    work, blocks, part = numbers(given, row[AFTER + 6], parts * room), -(-q // wide), next_part(row)
+    out, each, more = numbers(given, row[AFTER + 14], row[AFTER + 15]), row[AFTER + 17], row[AFTER + 19]
+    grads, others = numbers(given, row[AFTER + 16], parts * each), numbers(given, row[AFTER + 18], parts * more)
+    while part < parts:
+        own = work[part * room : (part + 1) * room]
+        a, b = grads[part * each : (part + 1) * each], others[part * more : (part + 1) * more]
+        for block in range(cut(blocks, part, parts), cut(blocks, part + 1, parts)):
+            column = block * wide
+            width = min(wide, q - column)
+            if leaving:
+                leave_back_block(
+                    planes, domain, out, q, column, width, shape, first, first_values, a, last, last_values, b, own, wide
+                )  # fmt: skip
+            else:
+                enter_back_block(
+                    planes, domain, out, q, column, width, shape, first, first_values, a, last, last_values, b, own, wide
+                )  # fmt: skip
+        part = next_part(row)
