@@ -80,9 +80,6 @@ NETWORKS = (
     ),
 )
 
-#: Those that take seconds a step, not minutes: what the performance page shows.
-SHORT = ("lenet", "resnet-20", "burgers-1024", "protein-128", "pmnist-tcn", "nottingham-tcn")
-
 
 def training_step(network: nn.Module, x: Tensor) -> TimedStep:
     """Forward and backward of the mean square output: what the layers cost, whatever the task's loss."""

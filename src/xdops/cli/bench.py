@@ -214,7 +214,7 @@ class Document:
             check_page(self.out)
             Layers(json=self.data / LAYERS).run()
             Sweep(repetitions=5, json=self.data / SWEEP).run()
-            Networks(only=networks.SHORT, repetitions=3, memory=False, json=self.data / NETWORKS).run()
+            Networks(repetitions=3, memory=False, json=self.data / NETWORKS).run()
         for path in write_document(self.data, self.out):
             print(f"written to {path}")
         return 0
