@@ -144,8 +144,9 @@ def matrix_gradient(
         g_data, x_data, grad_data = (emit.data(signature.args[i], args[i]) for i in (4, 8, 12))
         rows_g, rows_x = _Rows(emit, g_data, args[5:8], p, parts_g), _Rows(emit, x_data, args[9:12], r, parts_x)
         entries = list(product(range(p), range(r)))
-        for start in range(0, len(entries), LANES // 2):
-            some = entries[start : start + LANES // 2]
+        together = emit.registers // 3 if len(entries) <= emit.registers // 3 else LANES // 2
+        for start in range(0, len(entries), together):
+            some = entries[start : start + together]
             totals = [cgutils.alloca_once(builder, emit.vector) for _ in range(2 * len(some))]
             for total in totals:
                 builder.store(emit.zero(), total)
@@ -157,9 +158,11 @@ def matrix_gradient(
                         total = totals[2 * entry + part]
                         builder.store(_sum(emit, terms, builder.load(total)), total)
             vectors = [builder.load(total) for total in totals]
-            vectors += [emit.zero()] * (LANES - len(vectors))
-            place = emit.plus(args[13], 2 * start)
-            eight.store(grad_data, place, emit.add(eight.load(grad_data, place), emit.sums(vectors)))
+            vectors += [emit.zero()] * (-len(vectors) % LANES)
+            for first in range(0, len(vectors), LANES):
+                place = emit.plus(args[13], 2 * start + first)
+                sums = emit.sums(vectors[first : first + LANES])
+                eight.store(grad_data, place, eight.add(eight.load(grad_data, place), sums))
         return context.get_dummy_value()
 
     index = types.intp

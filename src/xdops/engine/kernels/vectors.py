@@ -28,6 +28,7 @@ class Emitter:
         self.context, self.builder = context, builder
         self.bits = 32 if dtype == types.float32 else 64
         self.lanes = max(LANES, _register_bits() // self.bits) if wide else LANES
+        self.registers = 32 if _register_bits() == 512 else 16
         self.vector = ir.VectorType(ir.FloatType() if self.bits == 32 else ir.DoubleType(), self.lanes)
 
     def data(self, array_type: Any, array: Any) -> Any:
