@@ -4,7 +4,9 @@ Outside lie planes, (q, rows, numbers), real; in the domain their points lead, (
 first, row by row, then the other one, point by point of the last; K goes the other way. Between both a block of `wide` columns is
 a plane of its own: row i holds the real parts of its p points, `wide` numbers each, and then the imaginary ones.
 
-A place is (array, base, step, im): where row 0 begins, how far the next one is, and the imaginary parts.
+A place is (array, base, step, im): where row 0 begins, how far the next one is, and the imaginary parts. A shape is seven numbers:
+(rows of a plane, step between them in the first matrix, numbers of a row, step between them in the last matrix, size of the first
+matrix, size of the last one outside, its points in the domain).
 """
 
 # Numba compiles plain Python; its types are numba's, found at the first call.
