@@ -12,7 +12,7 @@ from typing import Any
 from xdops.pde.burgers import BurgersSettings, make_burgers
 from xdops.pde.darcy import DarcySettings, make_darcy
 from xdops.pde.navier_stokes import WORKING_POINTS, NavierStokesSettings, make_navier_stokes
-from xdops.pde.store import NamedArrays, SamplesDone, check_store, fill, read
+from xdops.pde.store import NamedArrays, SamplesDone, check_store, fill, read, tidy
 from xdops.storage.room import check_room_for
 
 FORMAT = 1
@@ -68,7 +68,9 @@ def dataset(settings: Settings, folder: Path, progress: SamplesDone | None = Non
 def write_dataset(settings: Settings, path: Path, progress: SamplesDone | None = None) -> NamedArrays:
     """The same in a file of your choice, .h5 or .npz. A file that holds anything else is refused, never overwritten."""
     kind = KINDS[type(settings)]
-    if not path.exists():
+    if path.exists():
+        tidy(path, describe(settings))
+    else:
         together = min(settings.samples, kind.chunk(settings))
         check_room_for(f"{together} samples at once, arrays", (together, kind.working(settings)), 8)
         check_store(path, 4 * settings.samples * kind.points(settings))
