@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from xdops import __version__
 from xdops.errors import XDError, is_memory, said
@@ -135,6 +136,7 @@ def prepare(own_process: bool) -> None:
         for descriptor in range(3):
             _open_if_closed(descriptor)
         sys.unraisablehook = _drop_interrupts
+        os._exit = _Asking(os._exit)
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # what users are to know is said, in one line
     for name in ("stdout", "stderr"):
@@ -148,6 +150,21 @@ def prepare(own_process: bool) -> None:
 def leave() -> None:
     """Nothing more is to be interrupted: Python is about to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if isinstance(os._exit, _Asking):
+        os._exit = os._exit.real  # type: ignore[assignment]
+
+
+class _Asking:
+    """os._exit while a command is at work: code of others that ends the process on the spot would pass for a good end. It raises
+    what sys.exit does, which is told as what it is; processes that were forked end as they like."""
+
+    def __init__(self, real: Callable[[int], NoReturn]) -> None:
+        self.real, self._process = real, os.getpid()
+
+    def __call__(self, status: int) -> NoReturn:
+        if os.getpid() != self._process:
+            self.real(status)
+        raise SystemExit(status)
 
 
 def drop_output() -> None:
