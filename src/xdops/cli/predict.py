@@ -61,14 +61,19 @@ class Predict(Chosen):
         check_shape(x, name)
         check_finite(x, name, "step" if finished.reading.request.ragged else "example")
         check_range(x, name, target=False)
-        reading, network = finished.reading, finished.best(space, seed)
+        reading = finished.reading
+        inputs: Tensor | list[Tensor]
+        if reading.request.ragged:
+            inputs = separate_inputs(reading, x, file.read(length_name(file, name)), name)
+            finished.network.check_predicted(reading.request, space, [part.shape[-1] for part in inputs])
+        else:
+            inputs = reading.inputs(x, name)  # before the network is built, which takes longer, and memory
+        network = finished.best(space, seed)
         with blaming(finished.network.backbone, "on these inputs", "mend it"):
-            if reading.request.ragged:
-                inputs = separate_inputs(reading, x, file.read(length_name(file, name)), name)
-                finished.network.check_predicted(reading.request, space, [part.shape[-1] for part in inputs])
+            if isinstance(inputs, list):
                 arrays = decode_sequences(reading, network, inputs)
             else:
-                arrays = decode(reading, outputs(network, reading.inputs(x, name), reading.tiles()))
+                arrays = decode(reading, outputs(network, inputs, reading.tiles()))
         check_predictions(arrays)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
