@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from commands import Commands, assert_refused, snapshot
 
+from xdops.storage.documents import sealed
+
 FLAGS = ["--seeds", "2", "--epochs", "2", "--depth", "1", "1", "1", "-q", "--spaces", "backbone,xd"]
 PREDICT = ["predict", "out", "data.npz", "-o", "p.npz", "--space", "xd", "--seed", "0"]
 
@@ -139,6 +141,8 @@ LIES = {
     "a grid of no size": (reading("request.spatial", []), SENSELESS),
     "half a point": (reading("request.spatial", [23.5]), SENSELESS),
     "another layout": (reading("layout", "NCHW"), SENSELESS),
+    "a depth without end": (lambda identity: identity["network"].update(depth=[10**6] * 3), SENSELESS),
+    "a backbone of no name": (lambda identity: identity["network"].update(backbone=3), SENSELESS),
 }
 
 
@@ -153,6 +157,19 @@ def test_sealed_lies_that_make_no_sense_are_refused_before_anything_is_built(wha
         return
     assert_refused(ending, message)
     assert snapshot(home) == before
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"best_checkpoint": 5}, {"best_validation": "high"}, {"history": []}, {"best_epoch": 10**9}, {"novelty": {"conv1": "far"}}],
+    ids=str,
+)
+def test_a_sealed_result_that_is_none_is_refused(lie: dict, home: Path, commands: Commands) -> None:
+    path = home / "out" / RESULT
+    document = json.loads(path.read_text())
+    seal = document.pop("seal")
+    path.write_text(json.dumps(sealed(seal["kind"], seal["run"], document | lie)))
+    assert_refused(commands.run(PREDICT, home), r"result\.json, which makes no sense")
 
 
 def test_the_newest_state_plays_no_part_in_predictions(home: Path, commands: Commands) -> None:
