@@ -99,7 +99,8 @@ FLAGS: dict[str, tuple[str, dict[str, tuple[Value, ...]]]] = {
         "--ranges": ("missing.toml", "notes", "pipe.npz", "data.npz", *(f"{name}.json" for name in bad_world.JSON), "huge.toml"),
     }),
     "predict": (PREDICT, {
-        "--out": (("p.csv", "ends in .npz"), ("no/such/p.npz", "folder that does not exist"), ("data.npz", "which is the data"),
+        "--out": (("p.csv", "ends in .npz; try: -o p.npz"), (".npz", "try: -o p.npz"), ("-", "try: -o p.npz"),
+                  ("no/such/p.npz", "folder that does not exist"), ("data.npz", "which is the data"),
                   "regression.npz", "folder.npz", "file/p.npz", "pipe.npz", "device.npz", "run/settings.json", f"{'x' * 250}.npz",
                   "", ".", "..", "garbage.npz", "torn.npz", ("thesis.npz", "holds no predictions"), "/proc/p.npz"),
         "--space": (("darts", "--space darts.*expected backbone seed 0"), "", "nas"),

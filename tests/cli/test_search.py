@@ -183,6 +183,12 @@ def test_on_a_terminal_the_progress_of_a_run_in_several_processes_can_be_sent_to
         check_sendable(progress(job))
 
 
+def test_a_space_that_is_named_twice_is_searched_once() -> None:
+    """Two workers would make the same run at once."""
+    experiment = Search(spaces="xd, backbone,xd").experiment(*find_task("digits", DataSettings()), Path("out"))
+    assert experiment.spaces == ("xd", "backbone")
+
+
 def test_help_teaches_with_examples(capsys) -> None:
     assert main(["search", "--help"]) == 0
     printed = capsys.readouterr().out

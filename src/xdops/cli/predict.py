@@ -86,7 +86,8 @@ class Predict(Chosen):
 def check_output(out: Path, data: Path) -> None:
     """Refuse to write over anything but earlier predictions, and where nothing can be written."""
     if out.suffix != ".npz":
-        raise XDError(f"-o {out}", "a file name that ends in .npz", f"-o {out.with_suffix('.npz') if out.name else 'p.npz'}")
+        better = out.with_suffix(".npz") if out.name[:1].isalnum() else "p.npz"
+        raise XDError(f"-o {out}", "a file name that ends in .npz", f"-o {better}")
     if not out.absolute().parent.is_dir():
         raise XDError(f"-o {out}, in a folder that does not exist", "an existing folder", f"mkdir -p {out.parent}")
     check_target(out)

@@ -266,7 +266,7 @@ class Search:
         return Experiment(
             task,
             NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain, given(self.causal, "filters")),
-            tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
+            tuple(dict.fromkeys(name.strip() for name in self.spaces.split(",") if name.strip())),
             given(self.seeds, recipe.seeds),
             search,
             self.own(recipe),
