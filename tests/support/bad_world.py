@@ -222,6 +222,7 @@ HDF5: dict[str, tuple[Callable[[h5py.File], object], str]] = {
     "bomb.h5": (bomb, r"of shape \(1000000, 2500000\), 10,000.0 GB, for which there is no memory"),
     "loop.h5": (loop, "no array 'x'"),
     "null.h5": (lambda f: (f.create_dataset("x", data=h5py.Empty("f4")), f.__setitem__("y", Y)), "no numbers"),
+    "many.h5": (lambda f: [f.__setitem__(f"a{i:03}", 1.0) for i in range(100)], "which has: a000, .*, a019 and 80 more; expected"),
     "scalar.h5": (lambda f: (f.__setitem__("x", 1.0), f.__setitem__("y", Y)), "a single value"),
 }
 
@@ -266,6 +267,8 @@ def build(world: Path) -> None:
     (world / "pipes").mkdir()
     os.mkfifo(world / "pipes" / "x.npy")
     np.save(world / "pipes" / "y.npy", Y)
+    (world / "folders" / "y.npy").mkdir(parents=True)
+    np.save(world / "folders" / "x.npy", X)
     (world / "device.npz").symlink_to("/dev/zero")
     (world / "loop.npz").symlink_to("loop.npz")
     (world / "folder.npz").mkdir()

@@ -18,7 +18,7 @@ from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
-from xdops.errors import XDError
+from xdops.errors import XDError, listed
 from xdops.experiments.trial import blaming
 from xdops.search import Tiles
 from xdops.storage.files import check_target, write_file
@@ -118,7 +118,7 @@ def input_name(file: ArrayFile, given: str | None) -> str:
             return name
     if len(file.names) == 1:
         return file.names[0]
-    raise XDError(f"no array 'x' in {file.path}, which has: {', '.join(file.names) or 'none'}", "the inputs", "--x-name NAME")
+    raise XDError(f"no array 'x' in {file.path}, which has: {listed(file.names)}", "the inputs", "--x-name NAME")
 
 
 def length_name(file: ArrayFile, name: str) -> str:
@@ -127,7 +127,7 @@ def length_name(file: ArrayFile, name: str) -> str:
     found = [length for length in (*own, LENGTH) if length in file.names]
     if not found:
         raise XDError(
-            f"no array {LENGTH!r} in {file.path}, which has: {', '.join(file.names)}",
+            f"no array {LENGTH!r} in {file.path}, which has: {listed(file.names)}",
             "sequences one after the other, as in training, and how long each is",
             "length = [len(s) for s in sequences], x = numpy.concatenate(sequences)",
         )
