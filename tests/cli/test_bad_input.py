@@ -263,7 +263,7 @@ CASES: dict[str, str] = {
     "predict run x-nan.npz -o p.npz": "1 NaN",
     "predict run empty.npz -o p.npz": "no examples",
     "predict run x-0d.npz -o p.npz": "no examples|a single value",
-    "predict run x-6d.npz -o p.npz": "layout NL",
+    "predict run x-6d.npz -o p.npz": "layout NL; expected 2 dimensions, as in training; try: an array like that of the search",
     "predict run x-text.npz -o p.npz": "real numbers",
     "predict run names.npz -o p.npz": "no array 'x'.*which has: a, b",
     "predict run longer.npz -o p.npz": r"examples of shape \(1, 25\).*\(1, 24\)",

@@ -174,9 +174,9 @@ def prepare(own_process: bool) -> None:
 
 def leave() -> None:
     """Nothing more is to be interrupted: Python is about to end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(os._exit, _Asking):
         os._exit = os._exit.real  # type: ignore[assignment]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Asking:

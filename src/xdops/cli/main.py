@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from xdops.cli import door
 
-        door.prepare(own_process=arguments is None)
         try:
+            door.prepare(own_process=arguments is None)
             return door.through(lambda: dispatch(words), words)
         finally:
             if arguments is None:

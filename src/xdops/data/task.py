@@ -34,7 +34,13 @@ class Reading:
 
     def inputs(self, x: np.ndarray, name: str) -> Tensor:
         """Scaled inputs (N, channels, *spatial), refused unless their shape is the one trained on, or channels are, with crops."""
-        layout = check_layout(self.layout, x.shape, name)
+        layout = self.layout
+        if x.ndim != len(layout):
+            raise XDError(
+                f"{name} of shape {x.shape} for a network that was trained on the layout {layout}",
+                f"{len(layout)} dimensions, as in training",
+                "an array like that of the search; --x-name if it has another name",
+            )
         placed = channels_second(x, layout)
         read = f"{name} with examples of shape {tuple(placed.shape[1:])} (read as {layout})"
         if self.cropped and placed.shape[1] != self.request.in_channels:
