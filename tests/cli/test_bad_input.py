@@ -251,6 +251,7 @@ CASES: dict[str, str] = {
     f"search data.npz --out run --resume {FAST} --epochs 3": "search.epochs is 1 there, 3 here",
     f"search data.npz --out new {FAST} --batch-size 43 --backbone badbackbone:Norm": r"fails in training on 1 example \(",
     f"search data.npz --out new {FAST} --seeds 9999 --epochs 10000000": "--however-long",
+    f"{SEARCH} --epochs 5000000 --spaces backbone": "work that would take about",  # tiny steps, but five million epochs
     "predict": "RUN|required|Required|missing|Missing",
     "predict run": "DATA|required|Required|missing|Missing",
     "predict missing data.npz": "holds no settings.json",
