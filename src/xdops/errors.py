@@ -1,5 +1,7 @@
 """The one error a user meets: it says what was given, what was expected, and what to try."""
 
+from collections.abc import Sequence
+
 
 class XDError(ValueError):
     """Bad input to xdops.
@@ -20,6 +22,12 @@ class XDError(ValueError):
 def several(count: int, noun: str) -> str:
     """1 sequence, 2,000 sequences."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """a, b, c; the first of many."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "none"
 
 
 def said(error: BaseException) -> str:

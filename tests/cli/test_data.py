@@ -84,6 +84,7 @@ BAD = {
     "darcy --size 85 --solver-size 400 --out d.npz": "size 85 from solver_size 400",
     "darcy --low 0 --out d.npz": "permeability low 0",
     "darcy --samples 1 --size 5 --out d.txt": "d.txt; expected a file name that ends in .npz or .h5",
+    "darcy --samples 1 --size 5 --out d.npz.part": "d.npz.part; expected a file name that ends in .npz or .h5; try: d.npz\n",
     "darcy --samples 1 --size 5 --out taken/d.npz": "taken/d.npz, which could not be written",
     "darcy --samples 1 --size 5 --data-dir taken": "could not be written",
     "darcy --samples 1 --size 5 --seed -1 --out d.npz": "seed -1",

@@ -183,6 +183,37 @@ def test_what_is_no_mistake_of_ours_is_told_as_what_it_is(error: BaseException, 
     assert re.search(words, printed)
 
 
+@pytest.mark.parametrize("body", ["raise ValueError('THREADS must be > 0')", "import no_such_library", "import inner_library"])
+def test_a_library_that_cannot_be_loaded_is_named(body: str, tmp_path: Path, monkeypatch, capfd) -> None:
+    (tmp_path / "broken_library.py").write_text(body)
+    (tmp_path / "inner_library.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def action() -> int:
+        import broken_library  # type: ignore[import-not-found]
+
+        return broken_library.code
+
+    assert door.through(action, ["ops"]) == 2
+    printed = capfd.readouterr().err
+    assert re.match(r"xdops: given (broken|no_such)_library, which cannot be loaded \(\w+: .*\); expected .*; try: ", printed)
+
+
+def test_a_notebooks_choice_of_windows_is_none_of_ours(home: Path, commands: Commands) -> None:
+    ending = commands.run([*SEARCH, "-q"], home, env={"MPLBACKEND": "nonsense", "MPLCONFIGDIR": str(home / "data.npz")})
+    assert (ending.code, ending.err) == (0, "")
+    assert (home / "out" / "report.html").exists()
+
+
+def test_a_terminal_is_never_told_what_to_do_by_a_name(home: Path, commands: Commands) -> None:
+    name = "d\x1b[2J\x9b31m\u202e.npz"
+    (home / name).write_bytes((home / "data.npz").read_bytes())
+    ending = commands.run([w if w != "data.npz" else name for w in [*SEARCH, "-q"]], home)
+    assert (ending.code, ending.err) == (0, "")
+    assert "d\\x1b[2J\\x9b31m\\u202e.npz" in ending.out
+    assert not re.search("[\x1b\x9b\u202e]", ending.out)
+
+
 def test_work_that_does_not_fit_into_memory_is_refused(home: Path, commands: Commands) -> None:
     np.savez(home / "large.npz", x=np.arange(4e6).reshape(200, 20_000), y=np.arange(200) % 2)
     words = [w if w != "data.npz" else "large.npz" for w in SEARCH]

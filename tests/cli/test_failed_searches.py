@@ -12,6 +12,7 @@ from search_data import regression
 SEARCH = shlex.split("search data.npz --out out --seeds 1 --epochs 4 --backbone small --depth 1 1 1 -q --spaces backbone,xd")
 #: Fails after so many steps in one process, or when told to by a file.
 LATE = """
+import os
 from pathlib import Path
 from torch import nn
 
@@ -33,6 +34,14 @@ class Leaving(Late):
         Leaving.steps += self.training
         if Leaving.steps > 5 and not Path("mended").exists():
             raise self.ending(0)
+        return self.conv(x).mean(-1)
+
+class Vanishing(Late):
+    # ends the process on the spot
+    def forward(self, x):
+        Vanishing.steps += self.training
+        if Vanishing.steps > 5 and not Path("mended").exists():
+            os._exit(0)
         return self.conv(x).mean(-1)
 
 class Picky(Late):
@@ -85,7 +94,7 @@ def test_after_trials_that_all_blew_up_the_corrected_ranges_take_the_folder(home
 
 def test_a_network_that_fails_late_is_named_with_its_line_and_mended_code_goes_on(home: Path, commands: Commands) -> None:
     late = [*SEARCH, "--backbone", "late:Late", "--spaces", "backbone"]
-    complaint = r"backbone late:Late, which fails in training \(RuntimeError: late trouble, in .*late.py line 13\).*--resume"
+    complaint = r"backbone late:Late, which fails in training \(RuntimeError: late trouble, in .*late.py line 14\).*--resume"
     assert_refused(commands.run(late, home), complaint)
     assert_refused(commands.run([*late, "--resume", "--trials", "2"], home), complaint)  # in trials likewise, in the same folder
     (home / "mended").touch()
@@ -93,9 +102,10 @@ def test_a_network_that_fails_late_is_named_with_its_line_and_mended_code_goes_o
     assert "failed" not in settings(home)
 
 
-def test_a_network_that_ends_python_does_not_pass_for_a_good_end(home: Path, commands: Commands) -> None:
-    leaving = [*SEARCH, "--backbone", "late:Leaving", "--spaces", "backbone", "--resume"]
-    told = r"backbone late:Leaving, which fails in training \(SystemExit: 0, in .*late.py line \d+\).*mend it, then --resume"
+@pytest.mark.parametrize("name", ["Leaving", "Vanishing"])
+def test_a_network_that_ends_python_does_not_pass_for_a_good_end(name: str, home: Path, commands: Commands) -> None:
+    leaving = [*SEARCH, "--backbone", f"late:{name}", "--spaces", "backbone", "--resume"]
+    told = rf"backbone late:{name}, which fails in training \(SystemExit: 0, in .*late.py line \d+\).*mend it, then --resume"
     assert_refused(commands.run(leaving, home), told)
     (home / "mended").touch()
     assert commands.run(leaving, home).code == 0

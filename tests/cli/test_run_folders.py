@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from commands import Commands, assert_refused, snapshot
 
+from xdops.storage.documents import sealed
+
 FLAGS = ["--seeds", "2", "--epochs", "2", "--depth", "1", "1", "1", "-q", "--spaces", "backbone,xd"]
 PREDICT = ["predict", "out", "data.npz", "-o", "p.npz", "--space", "xd", "--seed", "0"]
 
@@ -108,6 +110,66 @@ def test_damage_and_mix_ups_are_refused_by_name(what: str, home: Path, commands:
     before = snapshot(home)
     assert_refused(commands.run(PREDICT, home), message)
     assert snapshot(home) == before
+
+
+def reading(part: str, value: object) -> Callable[[dict], None]:
+    """An entry of how arrays are read, by its path."""
+
+    def change(identity: dict) -> None:
+        *above, last = part.split(".")
+        at = identity["reading"]
+        for name in above:
+            at = at[name]
+        at[last] = value
+
+    return change
+
+
+SENSELESS = r"settings\.json, which makes no sense"
+#: What somebody may have sealed who wants a command to fill the memory, or to say what was never learned.
+LIES = {
+    "no change": (lambda identity: None, ""),
+    "scaling of a million channels": (reading("x_scaling.mean", [0.0] * 10**6), SENSELESS),
+    "scaling of none": (reading("x_scaling.std", []), SENSELESS),
+    "negative deviation": (reading("x_scaling.std", [-1.0]), SENSELESS),
+    "no number": (reading("x_scaling.mean", [float("nan")]), SENSELESS),
+    "fewer classes than outputs": (reading("classes", [0]), SENSELESS),
+    "more classes than outputs": (reading("classes", [0, 1, 2]), SENSELESS),
+    "no classes": (reading("classes", []), SENSELESS),
+    "another kind": (reading("request.kind", "dense"), SENSELESS),
+    "a grid without end": (reading("request.spatial", [10**9]), r"\(1, 1000000000\), channels and grid of the training data"),
+    "a grid of no size": (reading("request.spatial", []), SENSELESS),
+    "half a point": (reading("request.spatial", [23.5]), SENSELESS),
+    "another layout": (reading("layout", "NCHW"), SENSELESS),
+    "a depth without end": (lambda identity: identity["network"].update(depth=[10**6] * 3), SENSELESS),
+    "a backbone of no name": (lambda identity: identity["network"].update(backbone=3), SENSELESS),
+}
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_sealed_lies_that_make_no_sense_are_refused_before_anything_is_built(what: str, home: Path, commands: Commands) -> None:
+    change, message = LIES[what]
+    bad_world.forge(home / "out", change)
+    before = snapshot(home)
+    ending = commands.run(PREDICT, home)
+    if not message:
+        assert ending.code == 0  # what is sealed here verifies
+        return
+    assert_refused(ending, message)
+    assert snapshot(home) == before
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"best_checkpoint": 5}, {"best_validation": "high"}, {"history": []}, {"best_epoch": 10**9}, {"novelty": {"conv1": "far"}}],
+    ids=str,
+)
+def test_a_sealed_result_that_is_none_is_refused(lie: dict, home: Path, commands: Commands) -> None:
+    path = home / "out" / RESULT
+    document = json.loads(path.read_text())
+    seal = document.pop("seal")
+    path.write_text(json.dumps(sealed(seal["kind"], seal["run"], document | lie)))
+    assert_refused(commands.run(PREDICT, home), r"result\.json, which makes no sense")
 
 
 def test_the_newest_state_plays_no_part_in_predictions(home: Path, commands: Commands) -> None:

@@ -21,6 +21,7 @@ from xdops.experiments.finished import Finished
 from xdops.experiments.recipes import find_task
 from xdops.search.children import check_sendable
 from xdops.search.records import Records
+from xdops.storage.lock import is_held
 from xdops.workers import Job
 
 COMMON = ["--seeds", "1", "--epochs", "2", "--batch-size", "16", "--depth", "1", "1", "1", "-q"]
@@ -181,6 +182,23 @@ def test_on_a_terminal_the_progress_of_a_run_in_several_processes_can_be_sent_to
     experiment = Search().experiment(*find_task("digits", DataSettings()), Path("out"))
     with Search(processes=2).progress(console, experiment, in_turn=True) as progress:
         check_sendable(progress(job))
+
+
+def test_a_space_that_is_named_twice_is_searched_once() -> None:
+    """Two workers would make the same run at once."""
+    experiment = Search(spaces="xd, backbone,xd").experiment(*find_task("digits", DataSettings()), Path("out"))
+    assert experiment.spaces == ("xd", "backbone")
+
+
+def test_the_folder_is_held_until_its_report_is_written(tmp_path, monkeypatch) -> None:
+    """Another --resume would write one, too, perhaps of more runs, and lose it to this one."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("data.npz", **signals())
+    held: list[bool] = []
+    monkeypatch.setattr(Search, "report", lambda self, console, experiment, place: held.append(is_held(experiment.out)))
+    assert search("data.npz", "--out", "out", "--spaces", "backbone", "--seeds", "1", "--epochs", "1", "-q") == 0
+    assert held == [True]
+    assert not is_held(Path("out"))
 
 
 def test_help_teaches_with_examples(capsys) -> None:

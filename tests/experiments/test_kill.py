@@ -10,6 +10,7 @@ import bad_world
 import numpy as np
 import pytest
 import torch
+from kills import left_over
 
 from xdops.cli.main import main
 from xdops.storage import files
@@ -20,7 +21,9 @@ STEPS = ("opened", "half", "written", "renamed")
 
 
 def run_and_die(home: Path, write: int, step: str) -> int:
-    """The command in a fork of this process, killed at this step of its write number `write`; its exit code or signal."""
+    """The command in a fork of this process, killed at this step of its write number `write`; its exit code or signal.
+
+    A step that is the name of a file is when that one has come into its place."""
     pid = os.fork()
     if pid == 0:
         torch.set_num_threads(1)
@@ -50,6 +53,8 @@ def run_and_die(home: Path, write: int, step: str) -> int:
         def replacing(source, target) -> None:
             real_replace(source, target)
             die("renamed")
+            if Path(target).name == step:
+                os.kill(os.getpid(), signal.SIGKILL)
 
         files._write, os.replace = writing, replacing
         os._exit(main(ARGUMENTS))
@@ -78,7 +83,16 @@ def test_a_search_killed_while_writing_goes_on_with_the_same_command(write: int,
     assert ended in (-signal.SIGKILL, 0)
     assert run_and_die(tmp_path, 0, "never") == 0
     assert outcome(tmp_path) == whole[0]
-    assert not list(tmp_path.rglob("*.tmp"))
+    assert left_over(tmp_path) == []
+
+
+def test_a_run_that_was_killed_when_it_had_just_finished_keeps_no_lock(whole, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", **bad_world.GOOD)
+    assert run_and_die(tmp_path, 0, "result.json") == -signal.SIGKILL
+    assert (tmp_path / "out/runs/xd-seed0/.lock").exists()
+    assert run_and_die(tmp_path, 0, "never") == 0  # which has nothing left to do in that folder
+    assert outcome(tmp_path) == whole[0]
+    assert left_over(tmp_path) == []
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -121,6 +121,26 @@ dataset(DarcySettings(samples=40, size=9), pathlib.Path({str(tmp_path)!r}), prog
     assert names(tmp_path) == [file_name(SETTINGS)]
 
 
+@pytest.mark.parametrize("name", ["data.h5", "data.npz"])
+def test_what_a_process_left_that_was_killed_at_the_very_end_is_removed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write_dataset(SETTINGS, tmp_path / "again.h5")
+    write_dataset(SETTINGS, path)
+    (tmp_path / "again.h5").rename(tmp_path / f"{name}.part")
+    for mark in (f".{name}.lock", f".{name}.lock.holder"):
+        (tmp_path / mark).touch()
+    write_dataset(SETTINGS, path)
+    assert names(tmp_path) == [name]
+
+
+def test_a_part_of_another_description_beside_a_whole_file_is_not_ours_to_remove(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    write_dataset(SETTINGS, path)
+    (tmp_path / "data.npz.part").write_text("mine")
+    write_dataset(SETTINGS, path)
+    assert (tmp_path / "data.npz.part").read_text() == "mine"
+
+
 def test_a_chunk_that_did_not_reach_the_disk_is_made_again(tmp_path: Path, expected: dict[str, np.ndarray]) -> None:
     path, calls = tmp_path / "d.h5", Calls()
     change_byte(interrupted(path), "u", 20, 9 * 9 * 4)

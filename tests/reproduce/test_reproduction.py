@@ -172,6 +172,15 @@ def test_two_processes_share_a_table_and_one_that_is_killed_leaves_nothing_locke
     assert timeless(results()) == timeless(whole_results(whole))
 
 
+def test_what_a_process_left_that_was_killed_when_its_run_had_just_finished_is_removed(whole: Path) -> None:
+    shutil.copytree(whole, ".", dirs_exist_ok=True)
+    run = next(Path().glob("runs/**/seed0"))
+    for name in (".lock", ".lock.holder"):
+        (run / name).write_text("")
+    assert reproduce("mini", "-q") == 0
+    assert not list(Path().rglob(".lock*"))
+
+
 def test_other_settings_are_another_run_and_are_never_mixed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     replace_rows(monkeypatch, [search_row("CNN", 8, lr=1e-2)])
     assert reproduce("mini", "-q") == 0

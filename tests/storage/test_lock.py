@@ -1,10 +1,12 @@
 """One process at a time in a folder; the next one is told who is there."""
 
+import fcntl
 import math
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,34 @@ def test_a_killed_process_holds_nothing_and_what_it_left_is_no_obstacle(tmp_path
         assert other.exists()  # of a machine that cannot be asked
         assert mine.exists()  # none of ours
     assert sorted(p.name for p in run.iterdir()) == sorted(p.name for p in (alive, other, mine))
+
+
+def test_a_folder_takes_the_locks_of_dead_processes_below_it_away_and_leaves_those_of_live_ones(tmp_path: Path, holder) -> None:
+    """Nobody takes the lock of a run again that was finished when its process was killed."""
+    dead = tmp_path / "runs" / "finished"
+    dead.mkdir(parents=True)
+    for name in (".lock", ".lock.holder", ".lock.txt"):
+        (dead / name).write_text("{}")
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "runs" / ".lock").symlink_to(tmp_path / "thesis.txt")
+    with lock(tmp_path), pytest.raises(Held), lock(tmp_path / "run"):
+        pass
+    assert [path.name for path in dead.iterdir()] == [".lock.txt"]  # none of ours
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", ".lock.holder"]
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_who_finds_a_folder_held_for_a_moment_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who takes away what a dead process left may be holding it."""
+    monkeypatch.setattr("xdops.storage.lock._MOMENT", 60)
+    (tmp_path / ".lock").touch()
+    held = os.open(tmp_path / ".lock", os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with ThreadPoolExecutor() as pool:
+        entered = pool.submit(lambda: lock(tmp_path).__enter__())
+        assert not entered.done()
+        os.close(held)
+        entered.result()
 
 
 def test_a_process_may_take_the_same_folder_twice_and_leaves_no_empty_folder(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import numpy as np
 import scipy.io
 from search_data import dense_1d, images, regression, signals
 
+from xdops.storage.documents import SEAL, digest, sealed
+
 GOOD = signals()
 X, Y = GOOD["x"], GOOD["y"]
 
@@ -86,7 +88,13 @@ ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "ragged-text": ({"x": np.zeros((60, 2)), "length": np.full(12, "5")}, "one whole number per sequence"),
     "x-sizes": (parts(x_test=np.zeros((20, 30))), r"x_test of shape \(20, 30\).*\(20, 24\)"),
     "one-class": (GOOD | {"y": np.zeros(60, int)}, "one class only"),
-    "all-classes": (GOOD | {"y": np.arange(60)}, "an empty val part"),
+    "all-classes": (GOOD | {"y": np.arange(60)}, "an empty val part, as 60 examples of 60 classes are.*--kind regression if these"),
+    "x-nanoseconds": (
+        GOOD | {"x": 17 * 10**17 + (1000 * X).astype(np.int64)},
+        r"around 1.7e\+18 that differ .*subtract an offset",
+    ),
+    "x-offset": (GOOD | {"x": 1e9 + 1e-4 * X}, r"around 1e\+09 that differ by .*subtract an offset"),
+    "ragged-offset": ({"x": 1e9 + 1e-4 * vectors(0, 60), "length": np.full(12, 5)}, "subtract an offset"),
     "lengths": (GOOD | {"y": Y[:-1]}, "as many targets"),
     "few": ({k: v[:6] for k, v in GOOD.items()}, "at least 10"),
     "names": ({"a": X, "b": Y}, "no array 'x' and 'y'"),
@@ -214,6 +222,7 @@ HDF5: dict[str, tuple[Callable[[h5py.File], object], str]] = {
     "bomb.h5": (bomb, r"of shape \(1000000, 2500000\), 10,000.0 GB, for which there is no memory"),
     "loop.h5": (loop, "no array 'x'"),
     "null.h5": (lambda f: (f.create_dataset("x", data=h5py.Empty("f4")), f.__setitem__("y", Y)), "no numbers"),
+    "many.h5": (lambda f: [f.__setitem__(f"a{i:03}", 1.0) for i in range(100)], "which has: a000, .*, a019 and 80 more; expected"),
     "scalar.h5": (lambda f: (f.__setitem__("x", 1.0), f.__setitem__("y", Y)), "a single value"),
 }
 
@@ -258,6 +267,8 @@ def build(world: Path) -> None:
     (world / "pipes").mkdir()
     os.mkfifo(world / "pipes" / "x.npy")
     np.save(world / "pipes" / "y.npy", Y)
+    (world / "folders" / "y.npy").mkdir(parents=True)
+    np.save(world / "folders" / "x.npy", X)
     (world / "device.npz").symlink_to("/dev/zero")
     (world / "loop.npz").symlink_to("loop.npz")
     (world / "folder.npz").mkdir()
@@ -278,6 +289,7 @@ def build(world: Path) -> None:
 
 
 BACKBONES = '''
+import os
 from torch import nn
 import torch
 
@@ -346,8 +358,33 @@ def wrong(request):
 def leaves(request):
     raise SystemExit(0)
 
+def vanishes(request):
+    os._exit(0)
+
 number = 3
 '''
+
+
+def forge(run: Path, change: Callable[[dict], object]) -> None:
+    """Change what a search is, and seal all of its files anew: what a digest does not tell."""
+
+    def seal(path: Path, content: dict, run: str) -> None:
+        kind = content.pop(SEAL)["kind"]
+        path.write_text(json.dumps(sealed(kind, run, content)))
+
+    def load(path: Path) -> dict:
+        return json.loads(path.read_text())
+
+    settings = load(run / "settings.json")
+    change(settings["identity"])
+    seal(run / "settings.json", settings, digest(settings["identity"]))
+    for folder in (run / "runs").iterdir():
+        identity = load(folder / "run.json")
+        identity["describe"] |= settings["identity"]["network"] | {"experiment": digest(settings["identity"])}
+        own = digest({key: value for key, value in identity.items() if key != SEAL})
+        seal(folder / "run.json", identity, own)
+        for path in (folder / "result.json", folder / "scores.json", *folder.glob("checkpoints/*.json")):
+            seal(path, load(path), own)
 
 
 def rewrite(path: Path, change: Callable[[dict], object]) -> None:

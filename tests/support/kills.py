@@ -69,7 +69,7 @@ def fresh(name: str, folder: Path, template: Path) -> Path:
 
 
 def left_over(home: Path) -> list[str]:
-    return [str(path.relative_to(home)) for path in home.rglob("*") if path.suffix == ".tmp" or ".lock" in path.name]
+    return [str(path.relative_to(home)) for path in home.rglob("*") if path.suffix in (".tmp", ".part") or ".lock" in path.name]
 
 
 def try_one(work: Work, home: Path, moments: list[tuple[float, int]], expected: Any) -> str:

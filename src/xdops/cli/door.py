@@ -9,6 +9,7 @@
 """
 
 import codecs
+import logging
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from xdops import __version__
 from xdops.errors import XDError, is_memory, said
@@ -75,7 +77,29 @@ def _ending(action: Callable[[], int], words: Sequence[str]) -> int:
                 "expected one that can; try: > FILE",
                 BAD_INPUT,
             )
+        if library := _loading(error):
+            return say(
+                f"given {library}, which cannot be loaded ({type(error).__name__}: {_first_line(error)}); expected the libraries "
+                "that xdops was installed with, and environment variables that they accept; "
+                "try: to mend or unset what it complains of, or to install xdops again",
+                BAD_INPUT,
+            )
         return say(f"a mistake of ours: {type(error).__name__}: {_first_line(error)}. {write_log(error, words)}", MISTAKE)
+
+
+def _loading(error: BaseException) -> str | None:
+    """The library that was being imported when it failed, if one was: an installation is broken, or a variable makes no sense."""
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__) if _is_module(frame)]
+    others = [name.partition(".")[0] for name in names if name.partition(".")[0] not in ("xdops", "__main__")]
+    if names and names[-1].partition(".")[0] == "xdops":
+        others = []  # one of our own modules
+    if not others and isinstance(error, ImportError):
+        return (error.name or "a library").partition(".")[0]
+    return others[0] if others else None
+
+
+def _is_module(frame: FrameType) -> bool:
+    return frame.f_code.co_name == "<module>"
 
 
 @contextmanager
@@ -135,6 +159,9 @@ def prepare(own_process: bool) -> None:
         for descriptor in range(3):
             _open_if_closed(descriptor)
         sys.unraisablehook = _drop_interrupts
+        os._exit = _Asking(os._exit)
+        os.environ["MPLBACKEND"] = "agg"  # whatever a notebook has set: nothing is shown in windows
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # what users are to know is said, in one line
     for name in ("stdout", "stderr"):
@@ -147,7 +174,22 @@ def prepare(own_process: bool) -> None:
 
 def leave() -> None:
     """Nothing more is to be interrupted: Python is about to end."""
+    if isinstance(os._exit, _Asking):
+        os._exit = os._exit.real  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class _Asking:
+    """os._exit while a command is at work: code of others that ends the process on the spot would pass for a good end. It raises
+    what sys.exit does, which is told as what it is; processes that were forked end as they like."""
+
+    def __init__(self, real: Callable[[int], NoReturn]) -> None:
+        self.real, self._process = real, os.getpid()
+
+    def __call__(self, status: int) -> NoReturn:
+        if os.getpid() != self._process:
+            self.real(status)
+        raise SystemExit(status)
 
 
 def drop_output() -> None:

@@ -44,11 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from xdops.cli import door
 
-        door.prepare(own_process=arguments is None)
-        code = door.through(lambda: dispatch(words), words)
-        if arguments is None:
-            door.leave()
-        return code
+        try:
+            door.prepare(own_process=arguments is None)
+            return door.through(lambda: dispatch(words), words)
+        finally:
+            if arguments is None:
+                door.leave()
     except KeyboardInterrupt:
         return 130
 

@@ -18,7 +18,7 @@ from xdops.data.arrays import ArrayFile, open_arrays
 from xdops.data.checks import check_finite, check_range, check_shape
 from xdops.data.ragged import LENGTH, separate_inputs
 from xdops.data.task import Reading
-from xdops.errors import XDError
+from xdops.errors import XDError, listed
 from xdops.experiments.trial import blaming
 from xdops.search import Tiles
 from xdops.storage.files import check_target, write_file
@@ -61,14 +61,19 @@ class Predict(Chosen):
         check_shape(x, name)
         check_finite(x, name, "step" if finished.reading.request.ragged else "example")
         check_range(x, name, target=False)
-        reading, network = finished.reading, finished.best(space, seed)
+        reading = finished.reading
+        inputs: Tensor | list[Tensor]
+        if reading.request.ragged:
+            inputs = separate_inputs(reading, x, file.read(length_name(file, name)), name)
+            finished.network.check_predicted(reading.request, space, [part.shape[-1] for part in inputs])
+        else:
+            inputs = reading.inputs(x, name)  # before the network is built, which takes longer, and memory
+        network = finished.best(space, seed)
         with blaming(finished.network.backbone, "on these inputs", "mend it"):
-            if reading.request.ragged:
-                inputs = separate_inputs(reading, x, file.read(length_name(file, name)), name)
-                finished.network.check_predicted(reading.request, space, [part.shape[-1] for part in inputs])
+            if isinstance(inputs, list):
                 arrays = decode_sequences(reading, network, inputs)
             else:
-                arrays = decode(reading, outputs(network, reading.inputs(x, name), reading.tiles()))
+                arrays = decode(reading, outputs(network, inputs, reading.tiles()))
         check_predictions(arrays)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
@@ -81,7 +86,8 @@ class Predict(Chosen):
 def check_output(out: Path, data: Path) -> None:
     """Refuse to write over anything but earlier predictions, and where nothing can be written."""
     if out.suffix != ".npz":
-        raise XDError(f"-o {out}", "a file name that ends in .npz", f"-o {out.with_suffix('.npz') if out.name else 'p.npz'}")
+        better = out.with_suffix(".npz") if out.name[:1].isalnum() else "p.npz"
+        raise XDError(f"-o {out}", "a file name that ends in .npz", f"-o {better}")
     if not out.absolute().parent.is_dir():
         raise XDError(f"-o {out}, in a folder that does not exist", "an existing folder", f"mkdir -p {out.parent}")
     check_target(out)
@@ -112,7 +118,7 @@ def input_name(file: ArrayFile, given: str | None) -> str:
             return name
     if len(file.names) == 1:
         return file.names[0]
-    raise XDError(f"no array 'x' in {file.path}, which has: {', '.join(file.names) or 'none'}", "the inputs", "--x-name NAME")
+    raise XDError(f"no array 'x' in {file.path}, which has: {listed(file.names)}", "the inputs", "--x-name NAME")
 
 
 def length_name(file: ArrayFile, name: str) -> str:
@@ -121,7 +127,7 @@ def length_name(file: ArrayFile, name: str) -> str:
     found = [length for length in (*own, LENGTH) if length in file.names]
     if not found:
         raise XDError(
-            f"no array {LENGTH!r} in {file.path}, which has: {', '.join(file.names)}",
+            f"no array {LENGTH!r} in {file.path}, which has: {listed(file.names)}",
             "sequences one after the other, as in training, and how long each is",
             "length = [len(s) for s in sequences], x = numpy.concatenate(sequences)",
         )

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -191,12 +191,12 @@ class Search:
             console.print(f"  {plan(experiment)}", soft_wrap=True)
 
         try:
-            with place.opened(SETTINGS):
+            with place.opened(SETTINGS), ExitStack() as held:
                 with (
                     self.progress(console, experiment, options.in_turn) as progress,
                     open_workers(options, place, progress, None if self.quiet else console) as workers,
                 ):
-                    experiment.run(self.resume, workers, self.however_long)
+                    experiment.run(self.resume, workers, self.however_long, held)
                 if first_process():
                     self.report(console, experiment, place)
         except (Interrupted, KeyboardInterrupt) as ending:
@@ -266,7 +266,7 @@ class Search:
         return Experiment(
             task,
             NetworkSettings(self.chosen_backbone(task, recipe), self.depth, self.domain, given(self.causal, "filters")),
-            tuple(name.strip() for name in self.spaces.split(",") if name.strip()),
+            tuple(dict.fromkeys(name.strip() for name in self.spaces.split(",") if name.strip())),
             given(self.seeds, recipe.seeds),
             search,
             self.own(recipe),

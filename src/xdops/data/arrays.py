@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from xdops.arguments import checked
-from xdops.errors import XDError
+from xdops.errors import XDError, listed
 from xdops.storage.foreign import Parser, ParserFailed, ParserRefused, ParserTooLarge, is_hdf5
 from xdops.storage.npy import read_member, read_npy, zip_members
 from xdops.storage.room import room_for_arrays
@@ -30,7 +30,7 @@ class ArrayFile(ABC):
         if name not in self.names:
             raise XDError(
                 f"array {name!r} of {self.path}",
-                f"one of {', '.join(self.names) or 'none: the file is empty'}",
+                f"one of {listed(self.names) if self.names else 'none: the file is empty'}",
                 "--x-name, --y-name",
             )
         array = self._guarded(f"array {name!r}", lambda: self._read(name))
@@ -112,7 +112,8 @@ class ForeignFile(ArrayFile):
 def check_regular(path: Path) -> None:
     """Refuse pipes, sockets and devices, which may never end."""
     if path.exists() and not path.is_file():
-        raise XDError(f"{path}, which is a pipe, a socket or a device", f"a regular file: {FORMATS}", "save it to a file first")
+        what = "a folder" if path.is_dir() else "a pipe, a socket or a device"
+        raise XDError(f"{path}, which is {what}", f"a regular file: {FORMATS}", "save it to a file first")
 
 
 @checked

@@ -3,7 +3,7 @@
 import numpy as np
 
 from xdops.backbones.request import TaskKind
-from xdops.data.scaling import Scaling
+from xdops.data.scaling import SAME, Scaling
 from xdops.data.split import Arrays
 from xdops.errors import XDError, several
 
@@ -61,6 +61,7 @@ def check_told_apart(array: np.ndarray, scaling: Scaling, name: str) -> None:
     number when they are scaled: a network would see nothing of them."""
     step = max(1, array[:, 0].size // SAMPLE)
     for channel in range(array.shape[1]):
+        check_offset(array[:, channel], scaling.mean[channel], name)
         some = array[:, channel].reshape(-1)[::step].astype(np.float64)
         before = len(np.unique(some))
         seen, which = np.unique(np.round((some - scaling.mean[channel]) / scaling.std[channel], 6), return_inverse=True)
@@ -74,6 +75,22 @@ def check_told_apart(array: np.ndarray, scaling: Scaling, name: str) -> None:
                 "values that single precision tells apart when all are scaled alike",
                 "drop or fill in what is missing, if huge numbers stand for it",
             )
+
+
+def check_offset(values: np.ndarray, mean: float, name: str) -> None:
+    """Refuse values that differ by so little beside their mean that they are taken for one number, and only centred: nanoseconds
+    since 1970, for one. A constant with a few units of rounding on it is one."""
+    low, high = values.min(), values.max()
+    largest = float(max(abs(float(low)), abs(float(high))))
+    spread = float(int(high) - int(low)) if values.dtype.kind in "iu" else float(high) - float(low)
+    rounding = 0.0 if values.dtype.kind in "iu" else 8 * float(np.spacing(largest))
+    few = rounding < spread < 1e6 * SAME * largest  # most need no closer look
+    if largest >= LEAST_FILL and few and float(values.std(dtype=np.float64)) <= SAME * abs(mean):
+        raise XDError(
+            f"{name} with values around {mean:.6g} that differ by {spread:.3g} at most",
+            "differences that double precision shows well",
+            "subtract an offset, such as the smallest value",
+        )
 
 
 def check_scaled(array: np.ndarray, name: str) -> None:

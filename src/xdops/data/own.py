@@ -28,7 +28,7 @@ from xdops.data.settings import DataSettings
 from xdops.data.split import PARTS, Arrays, check_fractions, divide
 from xdops.data.targets import as_grids, as_vectors, encode_classes, guess_kind
 from xdops.data.task import Reading, Task, layout_of, make_problem
-from xdops.errors import XDError, several
+from xdops.errors import XDError, listed, several
 from xdops.search.settings import check_seed
 
 __all__ = ["DataSettings", "load_task", "task_from_arrays"]
@@ -66,7 +66,7 @@ def read_parts(file: ArrayFile, settings: DataSettings) -> Arrays:
         missing = [name for name in (x, y) if name not in file.names]
         if missing:
             raise XDError(
-                f"no array {' and '.join(map(repr, missing))} in {file.path}, which has: {', '.join(file.names) or 'none'}",
+                f"no array {' and '.join(map(repr, missing))} in {file.path}, which has: {listed(file.names)}",
                 f"{x!r} and {y!r}, or {x + '_train'!r}, {y + '_train'!r}, {x + '_test'!r}, ...; "
                 f"or {x!r} and {LENGTH!r}, sequences one after the other and how long each is",
                 "--x-name and --y-name say what they are called",

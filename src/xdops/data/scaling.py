@@ -1,5 +1,6 @@
 """Normalisation, from the training part alone, kept with the run and undone in predictions."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,8 @@ from torch import Tensor
 
 #: Squares of numbers below this lose digits, or vanish.
 TINY = 1e-140
+#: Deviations below this part of the mean are taken for rounding: equal values differ from their mean by it.
+SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,14 @@ class Scaling:
             std = unit * (array / unit.reshape(-1, *(1 for _ in axes[1:]))).std(axis=axes, dtype=np.float64)
         else:
             std = array.std(axis=axes, dtype=np.float64)
-        std = np.where(std > 1e-12 * np.abs(mean), std, 1.0)  # equal values differ from their mean by rounding alone
+        std = np.where(std > SAME * np.abs(mean), std, 1.0)
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def check_sense(self, channels: int) -> None:
+        """ValueError unless it is one of so many channels."""
+        finite = all(math.isfinite(value) for value in (*self.mean, *self.std))
+        if len(self.mean) != channels or len(self.std) != channels or not finite or min(self.std) <= 0:
+            raise ValueError(f"means and deviations of {len(self.mean)} and {len(self.std)} for {channels} channels, or no numbers")
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         shape = (-1, *(1 for _ in array.shape[2:]))

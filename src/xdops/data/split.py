@@ -59,7 +59,10 @@ def divide(arrays: Arrays, kind: TaskKind, fractions: tuple[float, float, float]
         parts, how = arrays, "as given"
     for name, (x, _) in parts.items():
         if len(x) == 0:
-            raise XDError(
-                f"an empty {name} part", "at least one example in each of train, val, test", "more data, or another --split"
-            )
+            why, hint = "", "more data, or another --split"
+            if by_class and how != "as given":
+                labels = arrays[next(iter(arrays))][1]
+                why = f", as {len(labels)} examples of {len(np.unique(labels))} classes are divided class by class"
+                hint = "--kind regression if these are no classes; or more data, or another --split"
+            raise XDError(f"an empty {name} part{why}", "at least one example in each of train, val, test", hint)
     return parts, how

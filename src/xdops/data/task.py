@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from xdops.backbones.request import Request, TaskKind
 from xdops.data.checks import check_scaled
-from xdops.data.layout import channels_second, check_layout, guess_layout
+from xdops.data.layout import LAYOUTS, channels_second, check_layout, guess_layout
 from xdops.data.objective import Objective, objective
 from xdops.data.scaling import Scaling
 from xdops.errors import XDError
@@ -34,7 +34,13 @@ class Reading:
 
     def inputs(self, x: np.ndarray, name: str) -> Tensor:
         """Scaled inputs (N, channels, *spatial), refused unless their shape is the one trained on, or channels are, with crops."""
-        layout = check_layout(self.layout, x.shape, name)
+        layout = self.layout
+        if x.ndim != len(layout):
+            raise XDError(
+                f"{name} of shape {x.shape} for a network that was trained on the layout {layout}",
+                f"{len(layout)} dimensions, as in training",
+                "an array like that of the search; --x-name if it has another name",
+            )
         placed = channels_second(x, layout)
         read = f"{name} with examples of shape {tuple(placed.shape[1:])} (read as {layout})"
         if self.cropped and placed.shape[1] != self.request.in_channels:
@@ -65,7 +71,7 @@ class Reading:
             return None if d is None else Scaling(tuple(d["mean"]), tuple(d["std"]))
 
         r = data["request"]
-        return cls(
+        reading = cls(
             Request(r["kind"], r["in_channels"], r["outputs"], tuple(r["spatial"])),
             data["layout"],
             cast(Scaling, scaling(data["x_scaling"])),
@@ -74,6 +80,24 @@ class Reading:
             data["floor"],
             data.get("cropped", False),
         )
+        reading.check_sense()
+        return reading
+
+    def check_sense(self) -> None:
+        """ValueError unless the parts fit each other: what is broadcast may fill the memory, or predict what was not learned."""
+        request = self.request
+        if request.kind not in get_args(TaskKind) or self.layout not in (("TC",) if request.ragged else LAYOUTS):
+            raise ValueError(f"kind {request.kind!r} with layout {self.layout!r}")
+        sizes = (request.in_channels, request.outputs, *request.spatial)
+        grid = 1 if request.ragged else len(self.layout.replace("C", "")) - 1
+        if request.dims != grid or any(type(n) is not int or n < 1 for n in sizes):
+            raise ValueError(f"channels, outputs and grid of {sizes}, read as {self.layout}")
+        classes = request.outputs if request.kind in ("classification", "sequence-class") else 0
+        if len(self.classes) != classes or (not classes and self.y_scaling is None and request.kind != "next-step"):
+            raise ValueError(f"{len(self.classes)} classes for {request.kind} with {request.outputs} outputs")
+        self.x_scaling.check_sense(request.in_channels)
+        if self.y_scaling is not None:
+            self.y_scaling.check_sense(request.outputs)
 
 
 @dataclass(frozen=True)

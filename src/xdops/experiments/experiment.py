@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,12 +89,18 @@ class Experiment:
             facts["tuning"] = self.tuning.to_dict()
         return json.loads(json.dumps(facts))
 
-    def run(self, resume: bool, workers: Workers, however_long: bool = False) -> dict[str, list[SearchResult]]:
-        """Every trial and every (space, seed) that is not finished yet, in order of seeds; results by space."""
+    def run(
+        self, resume: bool, workers: Workers, however_long: bool = False, held: ExitStack | None = None
+    ) -> dict[str, list[SearchResult]]:
+        """Every trial and every (space, seed) that is not finished yet, in order of seeds; results by space.
+
+        held: where the folder's lock is kept by who has more to write into it, a report.
+        """
         if not first_process():
             return self._run_all(workers)
         self.check(resume, however_long)
-        with lock(self.out):
+        with ExitStack() as own:
+            (own if held is None else held).enter_context(lock(self.out))
             check_folder(self.out, self.identity(), resume)  # again, now that nobody else can change it
             remove_failed(self.out, self.identity())
             write_settings(self.out, self.settings())

@@ -21,6 +21,9 @@ from xdops.search.distributed import make_fabric, under_torchrun
 from xdops.search.loop import Loop
 from xdops.search.seeds import reproducible
 
+#: Seconds, at least, that an epoch takes beside its steps: validation, checkpoints that are on the disk, metrics.
+SAVING = 0.02
+
 
 def check_training(network: nn.Module, problem: Problem, settings: SearchSettings, name: str) -> float:
     """Seconds of an epoch, from two steps of training, the smallest included; the network is spoilt by them.
@@ -50,7 +53,7 @@ def check_training(network: nn.Module, problem: Problem, settings: SearchSetting
                     "another --batch-size if it is the last, smaller batch; or mend the backbone",
                 ) from error
             seconds.append(time.monotonic() - started)
-    return min(seconds) * step_count(len(problem.train), settings)
+    return SAVING + min(seconds) * step_count(len(problem.train), settings)
 
 
 @contextmanager

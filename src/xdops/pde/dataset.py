@@ -12,7 +12,7 @@ from typing import Any
 from xdops.pde.burgers import BurgersSettings, make_burgers
 from xdops.pde.darcy import DarcySettings, make_darcy
 from xdops.pde.navier_stokes import WORKING_POINTS, NavierStokesSettings, make_navier_stokes
-from xdops.pde.store import NamedArrays, SamplesDone, check_store, fill, read
+from xdops.pde.store import NamedArrays, SamplesDone, check_store, fill, read, tidy
 from xdops.storage.room import check_room_for
 
 FORMAT = 1
@@ -36,6 +36,16 @@ def _burgers_seconds(s: BurgersSettings) -> float:
     return 0.02 + 512 * 1.6e-7 * steps + 1e-7 * s.size
 
 
+def _navier_stokes_chunk(s: NavierStokesSettings) -> int:
+    return max(1, WORKING_POINTS // s.solver_size**2)
+
+
+def _navier_stokes_seconds(s: NavierStokesSettings) -> float:
+    """A step takes a while by itself, however small the grid, which is shared by the samples that are advanced together."""
+    alone = 2e-4 / min(s.samples, _navier_stokes_chunk(s))
+    return max(2e-7 * s.solver_size**2, alone) * s.time / s.step
+
+
 KINDS: dict[type, EquationKind] = {
     BurgersSettings: EquationKind(
         "burgers", make_burgers, lambda _: 64, _burgers_seconds, lambda s: 2 * s.size, lambda s: 4 * s.size
@@ -47,8 +57,7 @@ KINDS: dict[type, EquationKind] = {
         lambda s: 20 * (s.solver_size or s.size) ** 2,
     ),
     NavierStokesSettings: EquationKind(
-        "navier-stokes", make_navier_stokes, lambda s: max(1, WORKING_POINTS // s.solver_size**2),
-        lambda s: 2e-7 * s.solver_size**2 * s.time / s.step,
+        "navier-stokes", make_navier_stokes, _navier_stokes_chunk, _navier_stokes_seconds,
         lambda s: s.size**2 * (1 + round(s.time / s.record_every)),
         lambda s: 20 * s.solver_size**2 + s.size**2 * round(s.time / s.record_every),
     ),
@@ -68,7 +77,9 @@ def dataset(settings: Settings, folder: Path, progress: SamplesDone | None = Non
 def write_dataset(settings: Settings, path: Path, progress: SamplesDone | None = None) -> NamedArrays:
     """The same in a file of your choice, .h5 or .npz. A file that holds anything else is refused, never overwritten."""
     kind = KINDS[type(settings)]
-    if not path.exists():
+    if path.exists():
+        tidy(path, describe(settings))
+    else:
         together = min(settings.samples, kind.chunk(settings))
         check_room_for(f"{together} samples at once, arrays", (together, kind.working(settings)), 8)
         check_store(path, 4 * settings.samples * kind.points(settings))

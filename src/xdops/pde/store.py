@@ -13,7 +13,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from xdops.errors import XDError
 from xdops.storage.files import check_target, make_folder, replacing
 from xdops.storage.foreign import Parser
-from xdops.storage.lock import lock_file
+from xdops.storage.lock import lock_file, sweep_lock_file
 from xdops.storage.npy import read_member, zip_members
 
 SUFFIXES = (".npz", ".h5")
@@ -57,12 +57,29 @@ def fill(path: Path, description: str, samples: int, chunk: int, make: Make, pro
             _finish(part, path)
 
 
+def tidy(path: Path, description: str) -> None:
+    """Remove what a process left that was killed when the file was there already: its lock, and what it was made from."""
+    part = _part(path)
+    if part.exists():
+        with suppress(XDError, OSError), lock_file(path):  # of another description it is not ours to remove
+            _continued(part, description)
+            part.unlink()
+    sweep_lock_file(path)
+
+
 def check_store(path: Path, needed: int) -> None:
     """Refuse, before any work, a file that could not be written, or for whose `needed` bytes there is no room."""
     if path.suffix not in SUFFIXES:
-        raise XDError(str(path), f"a file name that ends in {' or '.join(SUFFIXES)}", f"{path.stem or 'data'}.npz")
+        raise XDError(str(path), f"a file name that ends in {' or '.join(SUFFIXES)}", f"{_stem(path)}.npz")
     both = 2 if path.suffix == ".npz" else 1  # copied when all samples are there
     check_target(path, 4096 if _part(path).exists() else both * needed)
+
+
+def _stem(path: Path) -> str:
+    """The name without what may have been meant as its ending: b for b.npz.part."""
+    while path.suffix and path.with_suffix("").suffix in SUFFIXES:
+        path = path.with_suffix("")
+    return path.stem or "data"
 
 
 def _part(path: Path) -> Path:

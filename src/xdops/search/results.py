@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xdops.arguments import check_fields
 from xdops.errors import XDError
 from xdops.measuring.tables import html_table
 from xdops.storage.documents import SEAL
@@ -66,7 +67,12 @@ class SearchResult:
     def from_dict(cls, data: dict[str, Any]) -> "SearchResult":
         """The result that `to_dict` wrote."""
         own = {k: v for k, v in data.items() if k != SEAL}
-        return cls(**own | {"history": tuple(EpochRecord(**r) for r in data["history"])})
+        result = cls(**own | {"history": tuple(EpochRecord(**r) for r in data["history"])})
+        for part in (result, *result.history):
+            check_fields(part)
+        if not 1 <= result.best_epoch <= len(result.history):
+            raise ValueError(f"best epoch {result.best_epoch} of {len(result.history)}")
+        return result
 
 
 class Interrupted(Exception):

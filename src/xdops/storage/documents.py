@@ -60,9 +60,12 @@ def understood(path: Path, expected: str = "a file that xdops wrote", hint: str 
 
 
 def make_sense(path: Path, value: Json, read: Callable[[Json], T], hint: str = "write it again") -> T:
-    """read(value), with the file named where that fails."""
+    """read(value), with the file named where that fails, or where what it says is refused."""
     with understood(path, hint=hint):
-        return read(value)
+        try:
+            return read(value)
+        except XDError as refused:
+            raise ValueError(refused.given) from refused
 
 
 def digest(value: Any) -> str:

@@ -1,6 +1,7 @@
 """One lock for every kind of run folder. The system lets go of it however its process ends: no lock is ever stale.
 
-`.lock` is held by filelock; `.lock.holder` says who holds it. Both go when the holder is done.
+`.lock` is held by filelock; `.lock.holder` says who holds it. Both go when the holder is done. Whoever is killed leaves them:
+who takes the same folder next removes them, or one above it, as nobody need take that of a run which was finished.
 """
 
 import json
@@ -17,6 +18,8 @@ from xdops.errors import XDError
 from xdops.storage.files import disk_error, make_folder, sweep, this_host
 
 LOCK, HOLDER = ".lock", ".lock.holder"
+#: Seconds to wait in any case: who removes what a dead process left holds it for a moment.
+_MOMENT = 0.25
 
 
 class Held(XDError):
@@ -34,8 +37,8 @@ class Held(XDError):
 def lock(folder: Path, wait: float = 0) -> Iterator[None]:
     """Hold the folder, made if it is not there; raise Held if another process still does after so many seconds.
 
-    A process may take the same folder several times. Half-written files of dead processes in it are removed. Folders that were made
-    for the lock and stayed empty are removed in the end.
+    A process may take the same folder several times. Half-written files and locks of dead processes in it are removed. Folders that
+    were made for the lock and stayed empty are removed in the end.
     """
     created = [p for p in (folder, *folder.parents) if not p.exists()]
     make_folder(folder)
@@ -43,6 +46,7 @@ def lock(folder: Path, wait: float = 0) -> Iterator[None]:
         with _held(folder / LOCK, folder / HOLDER, folder, wait) as first:
             if first:
                 sweep(folder)
+                _sweep_locks(folder)
             yield
     finally:
         _remove_empty(created)
@@ -58,8 +62,31 @@ def _remove_empty(folders: list[Path]) -> None:
 @contextmanager
 def lock_file(path: Path, wait: float = 0) -> Iterator[None]:
     """Hold one file of a folder that many processes share; `.NAME.lock` stands beside it meanwhile."""
-    with _held(path.with_name(f".{path.name}.lock"), path.with_name(f".{path.name}.lock.holder"), path, wait):
+    with _held(*_marks_of(path), path, wait):
         yield
+
+
+def sweep_lock_file(path: Path) -> None:
+    """Remove what a dead process left that held the file, once there is nothing to hold it for."""
+    if any(mark.exists() for mark in _marks_of(path)):
+        _let_go(*_marks_of(path), path)
+
+
+def _marks_of(path: Path) -> tuple[Path, Path]:
+    return path.with_name(f".{path.name}{LOCK}"), path.with_name(f".{path.name}{HOLDER}")
+
+
+def _sweep_locks(folder: Path) -> None:
+    """Remove what dead processes left below the folder, in those of runs that nobody will take again."""
+    below = {mark.parent for mark in folder.rglob(f"{LOCK}*") if is_lock(mark)} - {folder}
+    for one in below:
+        _let_go(one / LOCK, one / HOLDER, one)
+
+
+def _let_go(path: Path, holder: Path, what: Path) -> None:
+    """Take it and give it back, which leaves nothing; whoever holds it keeps it."""
+    with suppress(XDError), _held(path, holder, what, 0, patient=False):
+        pass
 
 
 def is_lock(path: Path) -> bool:
@@ -72,11 +99,11 @@ def is_held(folder: Path) -> bool:
 
 
 @contextmanager
-def _held(path: Path, holder: Path, what: Path, wait: float) -> Iterator[bool]:
+def _held(path: Path, holder: Path, what: Path, wait: float, patient: bool = True) -> Iterator[bool]:
     """Yields whether this is the outermost time that the process holds it."""
     one = FileLock(path, is_singleton=True)
     try:
-        one.acquire(timeout=-1 if wait == math.inf else wait)
+        one.acquire(timeout=-1 if wait == math.inf else max(wait, _MOMENT if patient else 0))
     except Timeout as error:
         raise Held(what, _read_holder(holder)) from error
     except OSError as error:
