@@ -32,7 +32,6 @@ def small(monkeypatch):
     monkeypatch.setattr(sweep, "SIZES", (8, 16))
     monkeypatch.setattr(sweep, "KERNEL", 3)
     monkeypatch.setattr(networks, "NETWORKS", (networks.Network("image", SmallCNN, Request("classification", 1, 2, (6, 6)), 2),))
-    monkeypatch.setattr(networks, "SHORT", ("image",))
 
 
 @pytest.fixture
