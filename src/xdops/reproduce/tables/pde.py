@@ -211,9 +211,9 @@ CHOSEN = (
 )
 CHOSEN_NAVIER_STOKES = (
     "Every row chooses among four settings on held-out training samples: CNN and FNO among step sizes of the weights, XD among two "
-    "of the weights with two of the architecture. They are around those that earlier ones pointed to, of which all three rows chose "
-    "the largest at viscosity 0.0001, on held-out samples; its test samples were looked at then, too. 0.0225 for the architecture "
-    "was given up at viscosity 0.00001 after a third of the epochs, and is not among them. " + FRESH
+    "of the weights with two of the architecture. They lie around what earlier ones pointed to: of these all three rows chose the "
+    "largest at viscosity 0.0001, on held-out samples; its test samples were looked at then, too. 0.0225 for the architecture was "
+    "given up at viscosity 0.00001 after a third of the epochs, and is not among them. " + FRESH
 )
 LAPTOP_BURGERS = (
     "Smaller than in the paper: width 16 instead of 64; 4,000 steps with 10 samples instead of 25,000 with 20, with a cosine "
