@@ -247,5 +247,13 @@ def test_held_out_samples_are_the_last_ones_of_training_and_the_test_samples_com
 def test_every_row_chooses_among_as_many_step_sizes(preset):
     for method in preset.methods:
         searched = [own.search(method) for own in preset.candidates(method).values()]
-        step = "architecture" if method in preset.architecture else "weights"
-        assert len({getattr(s, step).lr for s in searched}) == 3
+        tried = {(s.weights.lr, s.architecture.lr if method in preset.architecture else None) for s in searched}
+        assert len(tried) == len(searched) == len(preset.tried.weights) > 2
+
+
+def test_beside_an_architecture_weights_take_step_sizes_that_the_backbone_chooses_among():
+    preset = NAVIER_STOKES["laptop"][1]
+    backbone, searched = ({own.lr for own in preset.candidates(method).values()} for method in ("CNN", "CNN XD"))
+    assert len(searched) == 2
+    assert searched < backbone
+    assert not searched & {min(backbone), max(backbone)}

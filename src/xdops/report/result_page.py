@@ -183,12 +183,35 @@ def details_table(table: Results) -> str:
 def tuning_table(table: Results) -> str:
     """What was tried for every row, and chosen."""
     lines = [
-        [line["method"], setting(line["setting"]), line["chosen"], "; ".join(f"{k}: {_validation(v)}" for k, v in tried.items())]
+        [
+            line["method"],
+            setting(line["setting"]),
+            line["chosen"] + end_of_range(list(tried), line["chosen"]),
+            "; ".join(f"{k}: {_validation(v)}" for k, v in tried.items()),
+        ]
         for line in table["rows"]
         if (tried := line.get("tried")) and line["metric"] == table["metric"]
     ]
     said = "Chosen on validation, with the first seed, in full training runs; the test part played no role."
+    if any(line[2].endswith(ENDS) for line in lines):
+        said += " Where it is an end of what was tried, a wider range might do better."
     return f"{markdown(['method', 'setting', 'chosen', 'tried: validation'], lines)}\n{said}\n" if lines else ""
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+ENDS = (", the smallest tried", ", the largest tried")
+
+
+def end_of_range(tried: Sequence[str], chosen: str) -> str:
+    """Which end of its range a choice is, where candidates are three or more values of one number; else nothing."""
+    numbers = [[float(number) for number in NUMBER.findall(name)] for name in tried]
+    if chosen not in tried or len({len(found) for found in numbers}) != 1:
+        return ""
+    differing = [values for values in zip(*numbers, strict=True) if len(set(values)) > 1]
+    if len(differing) != 1 or len(tried) < 3:
+        return ""
+    value = differing[0][tried.index(chosen)]
+    return ENDS[0] if value == min(differing[0]) else ENDS[1] if value == max(differing[0]) else ""
 
 
 def _validation(value: float | None) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 
 from xdops.operations.graph_nodes import as_node
-from xdops.spaces.grid import GridAxis, windows
+from xdops.spaces.grid import GridAxis, own_padding, windows
 
 #: The set of section 3 of the paper, in 1, 2 or 3 dimensions.
 OPERATIONS = ("zero", "identity", "max_pool_3", "avg_pool_3", "conv_3", "conv_5", "dil_conv_3", "dil_conv_5")
@@ -98,19 +98,35 @@ class DartsEdge(nn.Module):
         return x
 
     def max_pool(self, x: Tensor) -> Tensor:
+        padding = self.pool_padding(x)
+        if padding is not None:
+            pooled: Tensor = _MAX_POOL[len(self.axes)](x, 3, self.stride, padding)
+            return pooled
         y: Tensor = _MAX_POOL[len(self.axes)](windows(x, self.axes, 3, 1, self.causal, "lowest"), 3, self.stride)
         return torch.where(y == -torch.inf, 0.0, y)  # a window that is all padding
 
     def avg_pool(self, x: Tensor) -> Tensor:
+        padding = self.pool_padding(x)
+        if padding is not None:
+            pooled: Tensor = _AVG_POOL[len(self.axes)](x, 3, self.stride, padding, count_include_pad=self.count_include_pad)
+            return pooled
         y: Tensor = _AVG_POOL[len(self.axes)](windows(x, self.axes, 3, 1, self.causal, "zeros"), 3, self.stride)
         if self.count_include_pad:
             return y
         inside = windows(torch.ones_like(x[:1, :1]), self.axes, 3, 1, self.causal, "zeros")
         return y / _AVG_POOL[len(self.axes)](inside, 3, self.stride).clamp(min=1 / 3 ** len(self.axes))
 
+    def pool_padding(self, x: Tensor) -> tuple[int, ...] | None:
+        """Of torch's own pools, which take up to half a window."""
+        padding = own_padding(x, self.axes, 3, 1, self.causal)
+        return None if padding is None or max(padding) > 1 else padding
+
     def conv(self, x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
-        seen = windows(x, self.axes, kernel.shape[-1], dilation, self.causal, self.padding_mode)
-        y: Tensor = _CONV[len(self.axes)](seen, kernel, bias, self.stride, 0, dilation, self.groups)
+        width = kernel.shape[-1]
+        padding = own_padding(x, self.axes, width, dilation, self.causal) if self.padding_mode == "zeros" else None
+        if padding is None:
+            x, padding = windows(x, self.axes, width, dilation, self.causal, self.padding_mode), (0,) * len(self.axes)
+        y: Tensor = _CONV[len(self.axes)](x, kernel, bias, self.stride, padding, dilation, self.groups)
         return y
 
     @property

@@ -43,13 +43,27 @@ def windows(x: Tensor, axes: tuple[GridAxis, ...], width: int, dilation: int, ca
 
     mode: a convolution's padding mode, or "lowest" for what a maximum never picks.
     """
-    reach = dilation * (width - 1)
     for dim, axis in enumerate(axes, start=2):
-        m = x.shape[dim]
-        before = (reach if causal else reach // 2) - axis.place
-        after = (axis.out(m) - 1) * axis.stride + reach + 1 - before - m
-        x = pad_dimension(x, dim, before, after, mode)
+        x = pad_dimension(x, dim, *around(x.shape[dim], axis, width, dilation, causal), mode)
     return x
+
+
+def around(m: int, axis: GridAxis, width: int, dilation: int, causal: bool) -> tuple[int, int]:
+    """What the windows of the outputs need before and after m inputs; less than nothing is cut."""
+    reach = dilation * (width - 1)
+    before = (reach if causal else reach // 2) - axis.place
+    return before, (axis.out(m) - 1) * axis.stride + reach + 1 - before - m
+
+
+def own_padding(x: Tensor, axes: tuple[GridAxis, ...], width: int, dilation: int, causal: bool) -> tuple[int, ...] | None:
+    """The padding with which torch's own convolutions and pools see the same windows, without a padded copy; None if none is."""
+    found = []
+    for m, axis in zip(x.shape[2:], axes, strict=True):
+        before, after = around(m, axis, width, dilation, causal)
+        if before < 0 or not 0 <= before - after < axis.stride:
+            return None
+        found.append(before)
+    return tuple(found)
 
 
 def pad_dimension(x: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:

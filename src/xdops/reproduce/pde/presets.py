@@ -1,8 +1,8 @@
 """Every setting of the three equations, at two scales.
 
 paper: as published (section 5 and the appendix on PDEs). laptop: the same code on less data, narrower networks and fewer epochs,
-meant for two cores. There every row has three candidates, of which held-out training samples choose: half, once and twice a step
-size of the weights for networks as they are; a third, once and three times one of the architecture for those that are searched.
+meant for two cores. There every row has as many candidates as the others, of which held-out training samples choose: step sizes of
+the weights for networks as they are, of the architecture for those that are searched, and of both at the lower viscosity.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
 from xdops.pde.dataset import Settings
 from xdops.pde.navier_stokes import NavierStokesSettings
-from xdops.reproduce.candidates import ONE, THREE, Tried
+from xdops.reproduce.candidates import FOUR, ONE, THREE, Tried
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
 
@@ -56,6 +56,7 @@ class Preset:
     batch_size: int
     lr: float
     architecture: Mapping[str, OptimizerSettings]  # by method, of those that search
+    own_lr: Mapping[str, float] = field(default_factory=dict)  # in the place of lr where candidates are made, by method
     warmup: Mapping[str, int] = field(default_factory=dict)
     schedule: ScheduleSettings = field(default_factory=lambda: ScheduleSettings("step", (0.2, 0.4, 0.6, 0.8), 0.5))
     trained_b_and_C: bool = False
@@ -70,10 +71,13 @@ class Preset:
     def candidates(self, method: str) -> dict[str, "Preset"]:
         """This preset with every step size that a row chooses from, by what is said of it."""
         if method not in self.architecture:
-            return {name: replace(self, lr=lr) for name, lr in self.tried.steps_of_weights(self.lr).items()}
+            base = self.own_lr.get(method, self.lr)
+            return {name: replace(self, lr=lr) for name, lr in self.tried.steps_of_weights(base).items()}
         own = self.architecture[method]
-        steps = self.tried.steps_of_architecture(own.lr)
-        return {name: replace(self, architecture={**self.architecture, method: replace(own, lr=lr)}) for name, lr in steps.items()}
+        return {
+            name: replace(self, lr=weights, architecture={**self.architecture, method: replace(own, lr=lr)})
+            for name, (weights, lr) in self.tried.steps_of_both(self.lr, own.lr).items()
+        }
 
     def search(self, method: str) -> SearchSettings:
         """Only the architecture's optimizer and warm-up depend on the method."""
@@ -224,14 +228,15 @@ NAVIER_STOKES: dict[str, tuple[Preset, ...]] = {
             kernel=5,
             epochs=60,
             batch_size=10,
-            lr=2.5e-3,
+            lr=lr,
+            own_lr=own_lr,
             architecture={"CNN XD": adam(2.5e-3)},
             schedule=ScheduleSettings("cosine"),
             seeds=(0, 1),
             held_out=20,
-            tried=THREE,
+            tried=tried,
             methods=("CNN", "FNO", "CNN XD"),
         )
-        for viscosity in (1e-4, 1e-5)
+        for viscosity, lr, own_lr, tried in ((1e-4, 2.5e-3, {}, THREE), (1e-5, 5e-3, {"FNO": 1e-2}, FOUR))
     ),
 }
