@@ -34,7 +34,7 @@ def test_a_file_predicts_in_the_datas_own_layout_and_units(
     assert main(["predict", "run", "data.npz", "-o", "p.npz", *own]) == 0
     capsys.readouterr()
     assert main(["export", "run", "net.pt2", *own]) == 0
-    assert "xd, seed 0, for inputs (any, 10, 2)\nnet.pt2" in capsys.readouterr().out
+    assert "xd, seed 0, for float32 inputs (any, 10, 2)\nnet.pt2" in capsys.readouterr().out
     said = torch.export.load("net.pt2").module()(torch.from_numpy(SIGNALS))
     expected = np.load("p.npz")["probability"]
     np.testing.assert_allclose(said.detach().numpy(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())

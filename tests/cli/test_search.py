@@ -104,14 +104,16 @@ def test_settings_hold_the_command_that_repeats_the_search_exactly(tmp_path: Pat
     assert numbers[0] == numbers[1]
 
 
-def test_resume_keeps_finished_runs_and_adds_spaces_and_seeds(tmp_path: Path) -> None:
+def test_resume_keeps_finished_runs_and_adds_spaces_and_seeds(tmp_path: Path, capsys) -> None:
     data, out = save(tmp_path, signals()), tmp_path / "out"
-    assert search(data, "--out", out, *SMALL, "--spaces", "backbone") == 0
+    assert search(data, "--out", out, *SMALL, "--spaces", "backbone", "--resume") == 0
+    assert "nothing to continue" in capsys.readouterr().out  # a folder's name may have been mistyped
     kept = out / "runs" / "backbone-seed0" / "result.json"
     before = kept.stat().st_mtime_ns
     more = ["--spaces", "backbone,xd", "--seeds", "2"]
     assert search(data, "--out", out, *SMALL, *more) == 2
     assert search(data, "--out", out, *SMALL, *more, "--resume") == 0
+    assert "nothing to continue" not in capsys.readouterr().out
     assert kept.stat().st_mtime_ns == before
     assert sorted(p.name for p in (out / "runs").iterdir()) == ["backbone-seed0", "backbone-seed1", "xd-seed0", "xd-seed1"]
     assert "2 seeds" in json.loads((out / "results.json").read_text())["verdict"]

@@ -95,7 +95,9 @@ def choose_run(finished: Finished, space: str | None, seed: int | None) -> tuple
         asked = " ".join([f"--space {space}"] * (space is not None) + [f"--seed {seed}"] * (seed is not None))
         there = ", ".join(f"{s} seed {k}" for s, k in runs)
         raise XDError(
-            f"{asked or 'a search without a finished run'} in {finished.out}", there or "a finished run", "xdops search --resume"
+            f"{asked or 'a search without a finished run'} in {finished.out}",
+            there or "a finished run",
+            "one of these" if there else "the command of that search once more, with --resume, or to wait for it if it is running",
         )
     sign = 1 if finished.result(*fitting[0]).higher_is_better else -1
     return max(fitting, key=lambda run: sign * finished.result(*run).best_validation)

@@ -43,5 +43,6 @@ class Export(Chosen):
             exported = export(network, example, self.out, free, notes_of(reading))
         window = " of one window" if reading.cropped else ""
         shape = ", ".join("any" if dim in free else str(n) for dim, n in enumerate(example.shape))
-        console().print(f"{space}, seed {seed}, for inputs{window} ({shape})\n{exported}", soft_wrap=True)
+        dtype = str(example.dtype).removeprefix("torch.")
+        console().print(f"{space}, seed {seed}, for {dtype} inputs{window} ({shape})\n{exported}", soft_wrap=True)
         return 0

@@ -189,6 +189,8 @@ class Search:
 
         if experiment.tuning is not None:
             console.print(f"  {plan(experiment)}", soft_wrap=True)
+        if self.resume and place.mirror is None and not (place.folder / SETTINGS).exists():
+            console.print(f"  nothing to continue in {place}: a new search begins", soft_wrap=True)
 
         try:
             with place.opened(SETTINGS), ExitStack() as held:
@@ -317,7 +319,7 @@ class Search:
         if self.periodic and (self.backbone is not None or task.kind != "dense"):
             what = f"--backbone {self.backbone}" if self.backbone is not None else f"{task.kind} targets"
             raise XDError(
-                f"--periodic with {what}", "--periodic with grids as targets and the default backbone", "--backbone periodic"
+                f"--periodic with {what}", "--periodic with grids as targets and the default backbone", "without --periodic"
             )
         return "periodic" if self.periodic else given(self.backbone, recipe.backbone)
 

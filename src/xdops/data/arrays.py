@@ -29,7 +29,7 @@ class ArrayFile(ABC):
         """One array, numbers or strings; missing names are answered with what is there."""
         if name not in self.names:
             raise XDError(
-                f"array {name!r} of {self.path}",
+                f"{self.path} without an array {name!r}",
                 f"one of {listed(self.names) if self.names else 'none: the file is empty'}",
                 "--x-name, --y-name",
             )

@@ -102,7 +102,7 @@ def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequen
     if len(shape) != len(axes) + 2:
         raise XDError(
             f"an input of shape {tuple(shape)}",
-            f"{len(axes) + 2} dimensions: (batch, channels, {', '.join(f'at most {a.size}' for a in axes)})",
+            f"{len(axes) + 2} dimensions: (batch, channels, {', '.join('length' for _ in axes)})",
             "x[None] for a single example, x[:, None] for a single channel",
         )
     if shape[1] != channels:
