@@ -70,13 +70,13 @@ class Preset:
 
     def candidates(self, method: str) -> dict[str, "Preset"]:
         """This preset with every step size that a row chooses from, by what is said of it."""
+        base = self.own_lr.get(method, self.lr)
         if method not in self.architecture:
-            base = self.own_lr.get(method, self.lr)
             return {name: replace(self, lr=lr) for name, lr in self.tried.steps_of_weights(base).items()}
         own = self.architecture[method]
         return {
             name: replace(self, lr=weights, architecture={**self.architecture, method: replace(own, lr=lr)})
-            for name, (weights, lr) in self.tried.steps_of_both(self.lr, own.lr).items()
+            for name, (weights, lr) in self.tried.steps_of_both(base, own.lr).items()
         }
 
     def search(self, method: str) -> SearchSettings:
@@ -144,14 +144,15 @@ BURGERS = {
         kernel=17,
         epochs=40,
         batch_size=10,
-        lr=1e-3,
+        lr=2e-3,
+        own_lr={"FNO": 8e-3, "FNO XD": 8e-3},
         architecture={"CNN XD": adam(1e-3), WITH_B_AND_C: adam(1e-3), "FNO XD": momentum(1e-4)},
         warmup={"FNO XD": 20},
         schedule=ScheduleSettings("cosine"),
         scaled=False,
         seeds=(0, 1),
         held_out=100,
-        tried=THREE,
+        tried=FOUR,
         methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
     ),
 }
