@@ -242,7 +242,9 @@ def test_held_out_samples_are_the_last_ones_of_training_and_the_test_samples_com
 
 
 @pytest.mark.parametrize(
-    "preset", [BURGERS["laptop"], DARCY["laptop"], *NAVIER_STOKES["laptop"]], ids=["burgers", "darcy", "viscous flow", "flow"]
+    "preset",
+    [BURGERS["laptop"], BURGERS["laptop"].at_resolution(256), DARCY["laptop"], *NAVIER_STOKES["laptop"]],
+    ids=["burgers", "burgers 256", "darcy", "viscous flow", "flow"],
 )
 def test_every_row_chooses_among_as_many_step_sizes(preset):
     for method in preset.methods:

@@ -67,6 +67,10 @@ class Preset:
     methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
     held_out: int = 0  # training samples for validation; then the test samples are a solver's run of their own
     tried: Tried = ONE
+    at: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # what a resolution has in the place of all this
+
+    def at_resolution(self, resolution: int) -> "Preset":
+        return replace(self, **self.at.get(resolution, {}))
 
     def candidates(self, method: str) -> dict[str, "Preset"]:
         """This preset with every step size that a row chooses from, by what is said of it."""
@@ -144,15 +148,15 @@ BURGERS = {
         kernel=17,
         epochs=40,
         batch_size=10,
-        lr=2e-3,
-        own_lr={"FNO": 8e-3, "FNO XD": 8e-3},
+        lr=1e-3,
         architecture={"CNN XD": adam(1e-3), WITH_B_AND_C: adam(1e-3), "FNO XD": momentum(1e-4)},
         warmup={"FNO XD": 20},
         schedule=ScheduleSettings("cosine"),
         scaled=False,
         seeds=(0, 1),
         held_out=100,
-        tried=FOUR,
+        tried=THREE,
+        at={256: {"lr": 2e-3, "own_lr": {"FNO": 8e-3, "FNO XD": 8e-3}, "tried": FOUR}},
         methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
     ),
 }
