@@ -67,10 +67,10 @@ class Preset:
     methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
     held_out: int = 0  # training samples for validation; then the test samples are a solver's run of their own
     tried: Tried = ONE
-    at: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # what a resolution has in the place of all this
+    at: Mapping[tuple[int, str], Mapping[str, Any]] = field(default_factory=dict)  # what a resolution's method has in its place
 
-    def at_resolution(self, resolution: int) -> "Preset":
-        return replace(self, **self.at.get(resolution, {}))
+    def at_resolution(self, resolution: int, method: str) -> "Preset":
+        return replace(self, **self.at.get((resolution, method), {}))
 
     def candidates(self, method: str) -> dict[str, "Preset"]:
         """This preset with every step size that a row chooses from, by what is said of it."""
@@ -156,7 +156,7 @@ BURGERS = {
         seeds=(0, 1),
         held_out=100,
         tried=THREE,
-        at={256: {"lr": 2e-3, "own_lr": {"FNO": 8e-3, "FNO XD": 8e-3}, "tried": FOUR}},
+        at={(256, method): {"lr": 2e-3, "own_lr": {"FNO": 8e-3}, "tried": FOUR} for method in ("CNN", "FNO", "CNN XD")},
         methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
     ),
 }
