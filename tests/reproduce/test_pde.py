@@ -242,13 +242,22 @@ def test_held_out_samples_are_the_last_ones_of_training_and_the_test_samples_com
 
 
 @pytest.mark.parametrize(
-    "preset", [BURGERS["laptop"], DARCY["laptop"], *NAVIER_STOKES["laptop"]], ids=["burgers", "darcy", "viscous flow", "flow"]
+    "preset",
+    [BURGERS["laptop"], DARCY["laptop"], *NAVIER_STOKES["laptop"]],
+    ids=["burgers", "darcy", "viscous flow", "flow"],
 )
 def test_every_row_chooses_among_as_many_step_sizes(preset):
     for method in preset.methods:
         searched = [own.search(method) for own in preset.candidates(method).values()]
         tried = {(s.weights.lr, s.architecture.lr if method in preset.architecture else None) for s in searched}
         assert len(tried) == len(searched) == len(preset.tried.weights) > 2
+
+
+def test_rows_that_were_run_again_have_four_settings_each():
+    preset = BURGERS["laptop"]
+    counts = {method: len(preset.at_resolution(256, method).candidates(method)) for method in preset.methods}
+    assert {method for method, count in counts.items() if count == 4} == {"CNN", "FNO", "CNN XD"}
+    assert len(preset.at_resolution(512, "FNO").candidates("FNO")) == 3
 
 
 def test_beside_an_architecture_weights_take_step_sizes_that_the_backbone_chooses_among():

@@ -67,16 +67,20 @@ class Preset:
     methods: tuple[str, ...] = ("CNN", "FNO", "CNN XD", "FNO XD")
     held_out: int = 0  # training samples for validation; then the test samples are a solver's run of their own
     tried: Tried = ONE
+    at: Mapping[tuple[int, str], Mapping[str, Any]] = field(default_factory=dict)  # what a resolution's method has in its place
+
+    def at_resolution(self, resolution: int, method: str) -> "Preset":
+        return replace(self, **self.at.get((resolution, method), {}))
 
     def candidates(self, method: str) -> dict[str, "Preset"]:
         """This preset with every step size that a row chooses from, by what is said of it."""
+        base = self.own_lr.get(method, self.lr)
         if method not in self.architecture:
-            base = self.own_lr.get(method, self.lr)
             return {name: replace(self, lr=lr) for name, lr in self.tried.steps_of_weights(base).items()}
         own = self.architecture[method]
         return {
             name: replace(self, lr=weights, architecture={**self.architecture, method: replace(own, lr=lr)})
-            for name, (weights, lr) in self.tried.steps_of_both(self.lr, own.lr).items()
+            for name, (weights, lr) in self.tried.steps_of_both(base, own.lr).items()
         }
 
     def search(self, method: str) -> SearchSettings:
@@ -152,6 +156,7 @@ BURGERS = {
         seeds=(0, 1),
         held_out=100,
         tried=THREE,
+        at={(256, method): {"lr": 2e-3, "own_lr": {"FNO": 8e-3}, "tried": FOUR} for method in ("CNN", "FNO", "CNN XD")},
         methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
     ),
 }
