@@ -156,7 +156,10 @@ BURGERS = {
         seeds=(0, 1),
         held_out=100,
         tried=THREE,
-        at={(256, method): {"lr": 2e-3, "own_lr": {"FNO": 8e-3}, "tried": FOUR} for method in ("CNN", "FNO", "CNN XD")},
+        at={
+            (256, method): {"lr": 2e-3, "own_lr": {"FNO": 8e-3, "FNO XD": 4e-3}, "tried": FOUR}
+            for method in ("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD")
+        },
         methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
     ),
 }
