@@ -28,12 +28,17 @@ CASES = {
 }
 
 
+@pytest.fixture(params=["fused", "tiled"])
+def form(request):
+    return request.param
+
+
 @pytest.fixture(params=CASES, ids=str)
-def moved(request):
+def moved(request, form):
     """The operation of a case with its architecture moved, and an input."""
     conv, shape, options = CASES[request.param]
     torch.manual_seed(0)
-    op = XDOperation.from_conv(copy.deepcopy(conv), shape[2:], plan="fused", **options).double()
+    op = XDOperation.from_conv(copy.deepcopy(conv), shape[2:], plan=form, **options).double()
     with torch.no_grad():
         for p in op.arch_parameters():
             p += 0.1 * torch.randn_like(p)

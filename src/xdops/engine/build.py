@@ -9,7 +9,7 @@ from torch import Tensor
 
 from xdops.engine import kernels
 from xdops.engine.chains import ChainLayout
-from xdops.engine.fused import fused_columns
+from xdops.engine.fused import fused_matrices
 from xdops.engine.geometry import Part
 from xdops.engine.merging import merge_stack
 from xdops.engine.planar import matmul, multiply, planar
@@ -17,26 +17,25 @@ from xdops.matrices import Butterfly, HalfButterfly, KMatrix
 from xdops.matrices.blocks import merge_factors
 from xdops.matrices.radices import strides_of
 
-#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Larger ones are
-#: made by kernels where there are some; without, matrices of depth 1 are still merged together up to the second size.
-MERGED_TOGETHER = 64
-MERGED_TOGETHER_PLAIN = 300
+#: Up to this size all matrices of one size are merged together, whole: fewer calls, though some columns go unused. Those of depth 1
+#: are up to the second size.
+MERGED_TOGETHER, MERGED_TOGETHER_ALONE = 64, 300
 
 #: Above this size, a matrix of which only few columns are in use is merged by itself, those columns alone.
 FEW = 200
 
 
 def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[Tensor]:
-    """(2, rows, columns) each. Matrices of one size, depth and radices are merged, and their butterflies multiplied, in one go."""
+    """(2, rows, columns) each. By kernels, where there are some; else matrices of one size, depth and radices are merged, and their
+    butterflies multiplied, in one go."""
+    if matrices and all(kernels.can_run(b.values.dtype, b.values.device.type) for A in matrices for b in A.butterflies):
+        return fused_matrices(matrices, parts)
     made: list[Tensor | None] = [None] * len(matrices)
     alike: dict[tuple[int, tuple[int, ...], bool], list[int]] = {}
     for i, matrix in enumerate(matrices):
         radices = {b.radices for b in matrix.butterflies}
         few = matrix.n > FEW and 4 * len(parts[i].columns) <= matrix.n  # cheap by itself
-        values = matrix.butterflies[0].values
-        if matrix.n > MERGED_TOGETHER and kernels.can_run(values.dtype, values.device.type):
-            made[i] = fused_columns(matrix, parts[i])
-        elif matrix.n <= (MERGED_TOGETHER_PLAIN if matrix.depth == 1 else MERGED_TOGETHER) and len(radices) == 1 and not few:
+        if matrix.n <= (MERGED_TOGETHER_ALONE if matrix.depth == 1 else MERGED_TOGETHER) and len(radices) == 1 and not few:
             alike.setdefault((matrix.depth, matrix.radices, is_half(matrix)), []).append(i)
         else:
             made[i] = _dense(matrix, parts[i])

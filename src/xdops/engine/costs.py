@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xdops.engine import kernels
-from xdops.engine.build import MERGED_TOGETHER, group_sizes
+from xdops.engine.build import group_sizes
 from xdops.engine.mixing import CHUNK
 from xdops.engine.rates import Rates
 from xdops.engine.transforms import FEW_COLUMNS
@@ -19,6 +19,9 @@ Cost = tuple[float, float]
 
 #: Matrices of a batched product that take as long as a call, however small they are.
 PER_CALL = 20
+
+#: Inputs more that a product in kernels could have for what is done beside it: columns are turned around, tiles do not fit.
+TURNED = 5
 
 #: Numbers of a point's filters that stay in the cache with their taps and their gradient.
 CACHED_FILTERS = 1 << 11
@@ -79,6 +82,23 @@ def fused_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]
     return flops, seconds, most
 
 
+def tiled_transforms(work: Workload, rates: Rates) -> tuple[float, float, float]:
+    """The same with dense matrices in compiled kernels; in the backward pass the last dimension is transformed once more."""
+    flops = seconds = most = 0.0
+    times = passes(work)
+    for lengths, c in ((work.inputs, work.c_in), (work.outputs, work.c_out)):
+        for i, n in enumerate(work.domain):
+            others = math.prod(size if j > i else lengths[j] for j, size in enumerate(work.domain) if j != i)
+            columns, real = work.batch * c * others, i == len(work.domain) - 1
+            step = (4.0 if real else 8.0) * n * (lengths[i] + TURNED) * columns
+            again = 1 if real and work.train_arch and len(work.domain) > 1 else 0
+            flops += (times + again) * step
+            seconds += (times + again) * rates.compiled(step)
+            seconds += times * (rates.compiled(0, (n + lengths[i]) * columns) + 6 * rates.call)
+            most = max(most, 4 * n * columns)
+    return flops, seconds + building(work, [None] * len(work.domain), rates), most
+
+
 def mixing(work: Workload, rates: Rates) -> Cost:
     """Mixing channels with filters over the grid."""
     times, pairs = passes(work), work.c_out * work.c_in / work.groups
@@ -125,7 +145,7 @@ def building(work: Workload, grouping: Grouping, rates: Rates) -> float:
 def dense_matrix_seconds(n: int, domain: int, depth: int, rates: Rates) -> float:
     """Seconds to merge a K-matrix of this depth into one dense matrix, n on one side and the domain's points on the other."""
     factors = len(prime_factors(n))
-    if n > MERGED_TOGETHER and kernels.installed():
-        return rates.compiled(8.0 * n * depth * n * sum(prime_factors(n)), 2.0 * n * domain) + 20 * rates.call
+    if kernels.installed():
+        return rates.compiled(8.0 * n * depth * n * sum(prime_factors(n)), 2.0 * n * domain) + 8 * rates.call
     merging = depth * factors * 6 * rates.call + rates.traffic(12 * n * (domain + (depth - 1) * n))
     return merging + (depth - 1) * rates.product(8.0 * n * n * domain, domain)

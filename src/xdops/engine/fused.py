@@ -6,12 +6,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from xdops.engine.geometry import Part
-from xdops.engine.kernels.applying import ButterflyShape, Side, joined_values, multiply, multiply_backward
+from xdops.engine.kernels.applying import ButterflyShape, Shape, Side, gradient_room, joined_values, multiply, multiply_backward
 from xdops.engine.passes import Maybe, compute
 from xdops.engine.planar import planar
 from xdops.engine.workspace import Workspace
@@ -38,8 +39,13 @@ class FusedLayout:
         """How many tensors."""
         return len(self.butterflies)
 
+    @property
+    def points(self) -> int:
+        """Of the domain."""
+        return min(self.shape)
+
     @cached_property
-    def shapes(self) -> tuple[ButterflyShape, ...]:
+    def shapes(self) -> tuple[Shape, ...]:
         return tuple(ButterflyShape(*layout) for layout in self.butterflies)
 
     def transform(self, values: Sequence[Tensor], space: Workspace, wants_grad: bool) -> "Fused":
@@ -52,18 +58,37 @@ class FusedLayout:
         return planar(dense[rows.start : rows.stop : rows.step, columns.start : columns.stop : columns.step])
 
 
+class KernelLayout(Protocol):
+    """A matrix for kernels, without its numbers. shape: of all that kernels go through; part: what of it is in use."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def part(self) -> Part: ...
+
+    @property
+    def points(self) -> int: ...
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]: ...
+
+
 class Fused:
     """A `Transform`; see there."""
 
-    def __init__(self, layout: FusedLayout, values: Sequence[Tensor], space: Workspace, wants_grad: bool) -> None:
+    def __init__(self, layout: KernelLayout, values: Sequence[Tensor], space: Workspace, wants_grad: bool) -> None:
         self.layout, self.space = layout, space
         self.values = joined_values(values)
         self.rows, self.columns = len(layout.part.rows), len(layout.part.columns)
-        self.collected = torch.zeros_like(self.values) if wants_grad else None
-        self.grads: list[Tensor | None] = [None] * len(values)
-        if self.collected is not None:
-            parts = self.collected.split([v.numel() for v in values])
-            self.grads = [part.view_as(v) for part, v in zip(parts, values, strict=True)]
+        room = gradient_room(layout.shapes, self.values)
+        self.collected = self.values.new_zeros(room) if wants_grad else None
+        self.grads: list[Tensor | None] = [None] * len(values) if self.collected is None else self._parts(self.collected, values)
+
+    def _parts(self, collected: Tensor, values: Sequence[Tensor]) -> list[Tensor | None]:
+        """The gradients of the values, of which kernels know as one row of numbers."""
+        parts = collected[: self.values.numel()].split([v.numel() for v in values])
+        return [part.view_as(v) for part, v in zip(parts, values, strict=True)]
 
     def enter(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         x = x.contiguous()
@@ -109,35 +134,54 @@ class Fused:
 
 
 @dataclass(frozen=True)
-class FusedColumns:
-    """The first columns of a K-matrix as a planar matrix (2, rows, columns): what it makes of unit vectors. See `Passes`."""
+class FusedMatrices:
+    """The columns in use of K-matrices, planar (2, rows, columns) each, one after the other: what they make of unit vectors.
 
-    layout: FusedLayout
+    A function of all their butterflies' values. See `Passes`.
+    """
+
+    layouts: tuple[FusedLayout, ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [2 * layout.shape[0] * len(layout.part.columns) for layout in self.layouts]
 
     def forward(self, tensors: Sequence[Maybe], keep: bool) -> tuple[Tensor, list[Tensor]]:
-        transform = Fused(self.layout, _present(tensors), Workspace(), False)
-        units = self._units(transform.values)
-        out = units.new_empty(2, transform.rows, transform.columns)
-        return transform.enter(units, out), []
+        made, space = self._own(tensors), Workspace()
+        out = made[0][0].new_empty(sum(self.sizes))
+        for layout, own, part in zip(self.layouts, made, out.split(self.sizes), strict=True):
+            Fused(layout, own, space, False).enter(_units(layout, part), part.view(2, layout.shape[0], -1))
+        return out, []
 
     def backward(self, g: Tensor, tensors: Sequence[Maybe], kept: Sequence[Tensor], needs: Sequence[bool]) -> list[Maybe]:
-        transform = Fused(self.layout, _present(tensors), Workspace(), True)
-        transform.enter_backward(g, self._units(transform.values), None)
-        return [grad if need else None for grad, need in zip(transform.grads, needs, strict=True)]
+        grads: list[Maybe] = []
+        space, g = Workspace(), g.contiguous()
+        for layout, own, part in zip(self.layouts, self._own(tensors), g.split(self.sizes), strict=True):
+            transform = Fused(layout, own, space, True)
+            transform.enter_backward(part.view(2, layout.shape[0], -1), _units(layout, part), None)
+            grads += transform.grads
+        return [grad if need else None for grad, need in zip(grads, needs, strict=True)]
 
     def plain(self, tensors: Sequence[Maybe]) -> Tensor:
-        return self.layout.dense(_present(tensors))
+        pairs = zip(self.layouts, self._own(tensors), strict=True)
+        return torch.cat([layout.dense(own).reshape(-1) for layout, own in pairs])
 
-    def _units(self, like: Tensor) -> Tensor:
-        return torch.eye(len(self.layout.part.columns), dtype=like.dtype, device=like.device)
-
-
-def fused_columns(matrix: KMatrix, part: Part) -> Tensor:
-    """The rows and columns of a K-matrix that are in use, (2, rows, columns), by kernels."""
-    whole, rows = Part(range(matrix.shape[0]), part.columns), part.rows
-    dense = compute(FusedColumns(FusedLayout.of(matrix, whole)), *(b.values for b in matrix.butterflies))
-    return dense if rows == whole.rows else dense[:, rows.start : rows.stop : rows.step].contiguous()
+    def _own(self, tensors: Sequence[Maybe]) -> list[list[Tensor]]:
+        """The values of each."""
+        present = iter([t for t in tensors if t is not None])
+        return [[next(present) for _ in range(layout.count)] for layout in self.layouts]
 
 
-def _present(tensors: Sequence[Maybe]) -> list[Tensor]:
-    return [t for t in tensors if t is not None]
+def _units(layout: FusedLayout, like: Tensor) -> Tensor:
+    return torch.eye(len(layout.part.columns), dtype=like.dtype, device=like.device)
+
+
+def fused_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[Tensor]:
+    """The rows and columns of K-matrices that are in use, (2, rows, columns) each, by kernels."""
+    layouts = [FusedLayout.of(A, Part(range(A.shape[0]), part.columns)) for A, part in zip(matrices, parts, strict=True)]
+    passes = FusedMatrices(tuple(layouts))
+    made = compute(passes, *(b.values for A in matrices for b in A.butterflies)).split(passes.sizes)
+    return [
+        dense.view(2, layout.shape[0], -1)[:, part.rows.start : part.rows.stop : part.rows.step].contiguous()
+        for dense, layout, part in zip(made, layouts, parts, strict=True)
+    ]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from xdops.engine.fused import Fused
 from xdops.engine.kernels import threads
-from xdops.engine.kernels.applying import PLANES, WIDEST, WIDTH, ButterflyShape, Integers, address, factors_of
+from xdops.engine.kernels.applying import PLANES, WIDEST, WIDTH, Integers, Shape, address, factors_of, gradient_room, held_rows
 from xdops.engine.transforms import Transform
 
 #: Bytes of the plane between both dimensions, for as many columns as are taken at a time: what stays in a core's own cache. Larger
@@ -29,7 +29,7 @@ def with_planes(transforms: Sequence[Transform], columns: int) -> list[Transform
 
 def plane_columns(first: Fused, last: Fused) -> int | None:
     """Columns of a block; None if not even the smallest would stay in the cache."""
-    column = 2 * first.layout.shape[0] * min(last.layout.shape) * last.values.element_size()
+    column = 2 * max(first.layout.shape) * last.layout.points * last.values.element_size()
     wide = WIDEST
     while wide > WIDTH and wide * column > PLANE:
         wide //= 2
@@ -89,27 +89,27 @@ class Plane:
         row += [0, 0] if out is None else [address(out), out.numel()]
         grads = []
         for fused in (self.first, self.last):
-            each = fused.values.numel() + 2 * 8 if collect else 0
+            each = gradient_room(fused.layout.shapes, fused.values) if collect else 0
             grads.append(torch.zeros(parts, each, dtype=planes.dtype, device="cpu"))  # a sum per part
             row += [grads[-1].data_ptr(), each]
         backward(planes.dtype, row, parts)
         for fused, grad in zip((self.first, self.last), grads, strict=True):
             if fused.collected is not None and collect:
-                fused.collected += grad.sum(0)[: fused.values.numel()]
+                fused.collected += grad.sum(0)
 
     def _row(self, planes: Tensor, domain: Tensor | None, outside: int, slots: int) -> tuple[list[int], int, Tensor]:
         """What both kernels are told (see there), in how many parts, and the working memory of all of them. outside: 1, where a
         matrix has its inputs there, or 0, its outputs; slots: how many factors' inputs are remembered."""
         first, last = self.first.layout, self.last.layout
         used = [f.part.columns if outside else f.part.rows for f in (first, last)]
-        n, size, points = first.shape[0], last.shape[outside], last.shape[1 - outside]
+        lines, n, size, points = first.shape[outside], first.points, last.shape[outside], last.points
         q = planes.numel() // (len(used[0]) * len(used[1]))
-        longest, wide = max(n, size), self.wide
-        largest = max(max(shape.radices) for f in (first, last) for shape in f.shapes)
-        room = (n * points + (2 + slots) * longest + largest) * 2 * wide
+        longest, wide = max(lines, n, size, points), self.wide
+        held = held_rows([*first.shapes, *last.shapes])
+        room = (lines * points + (2 + slots) * longest + held) * 2 * wide
         parts = threads.parts(-(-q // wide))
         work = self.first.space.empty((parts, room), planes)
-        shape = _shape(used[0], used[1], n, size, points)
+        shape = _shape(used[0], used[1], lines, n, size, points)
         places = [address(planes), 0 if domain is None else address(domain)]
         row = [PLANES, *places, 1 - outside, shape.address, q, wide, address(work), room]
         for fused in (self.first, self.last):
@@ -119,12 +119,12 @@ class Plane:
 
 
 @lru_cache(maxsize=512)
-def _shape(first: range, last: range, n: int, size: int, points: int) -> Integers:
-    """Rows of a plane and the step between them in the first matrix, the same of a row's numbers and the last matrix, sizes of both
-    matrices, and points of the last dimension in the domain."""
-    return Integers([len(first), first.step, len(last), last.step, n, size, points])
+def _shape(first: range, last: range, lines: int, n: int, size: int, points: int) -> Integers:
+    """Rows of a plane and the step between them in the first matrix, the same of a row's numbers and the last matrix, points of the
+    first dimension in the domain, size of the last matrix outside, its points in the domain, size of the first matrix outside."""
+    return Integers([len(first), first.step, len(last), last.step, n, size, points, lines])
 
 
 @lru_cache(maxsize=512)
-def _steps(shapes: tuple[ButterflyShape, ...]) -> Integers:
+def _steps(shapes: tuple[Shape, ...]) -> Integers:
     return Integers([(f.kind, f.stride, f.blocks, f.offset) for f in factors_of(shapes)])

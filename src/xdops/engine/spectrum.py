@@ -21,6 +21,7 @@ from xdops.engine.planar import complex_of
 from xdops.engine.planes import with_planes
 from xdops.engine.pointmixing import PointFilters, PointGradients
 from xdops.engine.tapmixing import TapFilters, TapGradients
+from xdops.engine.tiled import TiledLayout
 from xdops.engine.transforms import Dense, Transform
 from xdops.engine.workspace import Workspace, workspace
 
@@ -38,8 +39,8 @@ Transforms = list[Transform]
 
 AnyFilters = Filters | TapFilters | PointFilters
 
-#: How a matrix is given: as stages, as its butterflies' own values, or, None, dense.
-MatrixForm = ChainLayout | FusedLayout | None
+#: How a matrix is given: as stages, as its butterflies' own values, dense for kernels, or, None, dense.
+MatrixForm = ChainLayout | FusedLayout | TiledLayout | None
 
 
 @dataclass(frozen=True)

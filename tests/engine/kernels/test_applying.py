@@ -101,7 +101,7 @@ def test_rows_enter_a_domain_as_columns(case: Case, real: bool, dtype: torch.dty
     gx, *gv = torch.autograd.grad(expected, (seen, *values), _complex(g))
     grad = multiply_backward(case.shapes, flat, g, domain, x, inside, x, workspace())  # in place of x
     _close(x, _parts(gx, x))
-    _close(grad, joined_values(gv))
+    _close(grad[: flat.numel()], joined_values(gv))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -127,7 +127,7 @@ def test_columns_leave_a_domain_as_rows(case: Case, real: bool, dtype: torch.dty
     grad = multiply_backward(case.shapes, flat, g, outside, y, domain, y, workspace())
     _close(without, _parts(gy, y))
     _close(y, _parts(gy, y))
-    _close(grad, joined_values(gv))
+    _close(grad[: flat.numel()], joined_values(gv))
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from xdops.engine import costs, kernels
-from xdops.engine.build import some_columns
+from xdops.engine.build import dense_matrices, some_columns
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.form import Form
 from xdops.engine.forms.spectral import with_mixing
-from xdops.engine.fused import FusedColumns, FusedLayout
+from xdops.engine.fused import FusedLayout
 from xdops.engine.passes import compute
 from xdops.engine.plan import Plan
 from xdops.engine.rates import Rates
@@ -25,29 +25,35 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
     return with_mixing("fused", work, flops, seconds, most, (), rates, why)
 
 
-def evaluate(e: Evaluation, plan: Plan) -> Tensor:
+def check_kernels(e: Evaluation, form: str) -> None:
+    """Refuse to be asked for by name where there are no kernels."""
     if not kernels.installed() or e.x.device.type != "cpu":
         raise XDError(
-            f"plan 'fused' on {e.x.device.type}",
+            f"plan {form!r} on {e.x.device.type}",
             "numba, and tensors on the processor",
             "pip install 'xdops[kernels]', or plan='auto'",
         )
-    dtype = e.dtype if kernels.can_run(e.dtype, "cpu") else torch.float32  # kernels know two dtypes
-    layouts = {
-        name: [FusedLayout.of(A, e.part(name, i)) for i, A in enumerate(row)]
-        for name, row in zip("KLM", (e.K, e.L, e.M), strict=True)
-    }
-    values = {
-        name: [[b.values.to(dtype) for b in A.butterflies] for A in row] for name, row in zip("KLM", (e.K, e.L, e.M), strict=True)
-    }
+
+
+def kernel_dtype(e: Evaluation) -> torch.dtype:
+    """That of the arithmetic, or float32: kernels know two dtypes."""
+    return e.dtype if kernels.can_run(e.dtype, "cpu") else torch.float32
+
+
+def evaluate(e: Evaluation, plan: Plan) -> Tensor:
+    check_kernels(e, "fused")
+    dtype = kernel_dtype(e)
     if e.operands.columns:
         L = [some_columns(A, columns).to(dtype) for A, columns in zip(e.L, e.operands.columns, strict=True)]
     else:
-        L = [compute(FusedColumns(layout), *own) for layout, own in zip(layouts["L"], values["L"], strict=True)]
-    tensors = [v for own in values["K"] for v in own], L, [v for own in values["M"] for v in own]
-    passes = Spectrum(e.groups, tuple(layouts["K"]), tuple(layouts["M"]), plan.by_tap)
+        L = [A.to(dtype) for A in dense_matrices(e.L, [e.part("L", i) for i in range(e.dims)])]
+    layouts = [
+        tuple(FusedLayout.of(A, e.part(name, i)) for i, A in enumerate(row)) for name, row in zip("KM", (e.K, e.M), strict=True)
+    ]
+    K, M = ([b.values.to(dtype) for A in row for b in A.butterflies] for row in (e.K, e.M))
+    passes = Spectrum(e.groups, layouts[0], layouts[1], plan.by_tap)
     others = (None if t is None else t.to(dtype) for t in (e.b, e.C))
-    y = compute(passes, e.input.to(dtype), e.taps.to(dtype), *others, *(t for part in tensors for t in part))
+    y = compute(passes, e.input.to(dtype), e.taps.to(dtype), *others, *K, *L, *M)
     return y.to(e.dtype)
 
 

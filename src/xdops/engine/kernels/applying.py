@@ -21,6 +21,9 @@ from xdops.engine.workspace import Workspace
 #: Columns of a block: the more, the less is done for each matrix of a factor; the least is what the kernels' vectors hold.
 WIDEST, WIDTH = 64, 16
 
+#: What rows are rounded up to where vectors lie across them.
+LANES = 8
+
 #: Bytes of a block, unless it is one of many rows; of one that is worth being cut into chunks of rows, which costs a second way
 #: through some factors; and of a chunk.
 BLOCK, LARGE, CHUNK = 80 << 10, 120 << 10, 32 << 10
@@ -32,7 +35,7 @@ WORTH = 1 << 22
 COLUMNS, PLANES = 0, 1
 
 #: Kinds of factors that are no radix.
-FOLD, UNFOLD = -1, -2
+FOLD, UNFOLD, DENSE = -1, -2, -3
 
 
 class Integers:
@@ -50,6 +53,38 @@ class ButterflyShape:
     radices: tuple[int, ...]
     increasing: bool
     half: bool = False
+
+
+@dataclass(frozen=True)
+class DenseShape:
+    """A matrix that is no butterfly."""
+
+    rows: int
+    columns: int
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        return (max(self.rows, self.columns),)
+
+    @property
+    def line(self) -> int:
+        """Numbers of a row of its gradient, of which the first `columns` mean something."""
+        return self.columns + -self.columns % LANES
+
+
+Shape = ButterflyShape | DenseShape
+
+
+def held_rows(shapes: Sequence[Shape]) -> int:
+    """Rows that kernels put aside while they are at one matrix of a factor."""
+    largest = max(max(shape.radices) for shape in shapes)
+    return largest + -largest % LANES
+
+
+def gradient_room(shapes: Sequence[Shape], values: Tensor) -> int:
+    """Numbers of a gradient of the values and of what kernels write behind it; that of a dense matrix is planar, in lines."""
+    only = shapes[0]
+    return 2 * only.rows * only.line if isinstance(only, DenseShape) else values.numel() + 2 * LANES
 
 
 @dataclass(frozen=True)
@@ -73,7 +108,8 @@ def _numbers(side: Side) -> Integers:
 
 @dataclass(frozen=True)
 class Factor:
-    """kind is the radix, or FOLD or UNFOLD; its matrices begin at `offset` among the numbers of all butterflies."""
+    """kind is the radix, or FOLD or UNFOLD; its matrices begin at `offset` among the numbers of all butterflies. A DENSE one has
+    its numbers of rows and columns for stride and blocks."""
 
     kind: int
     stride: int
@@ -86,11 +122,15 @@ class Factor:
         return self.kind > 0 and chunk % extent == 0 and self.blocks * extent % chunk == 0 and self.blocks * extent > chunk
 
 
-def factors_of(shapes: tuple[ButterflyShape, ...]) -> list[Factor]:
+def factors_of(shapes: tuple[Shape, ...]) -> list[Factor]:
     """In the order they are applied."""
     factors: list[Factor] = []
     offset = 0
     for shape in shapes:
+        if isinstance(shape, DenseShape):
+            factors.append(Factor(DENSE, shape.rows, shape.columns, offset))
+            offset += 2 * shape.rows * shape.columns
+            continue
         radices = shape.radices[:-1] if shape.half else shape.radices
         points = math.prod(radices)
         stride, own = 1, []
@@ -120,7 +160,7 @@ class Steps:
 
 
 @lru_cache(maxsize=512)
-def steps_of(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> Steps:
+def steps_of(shapes: tuple[Shape, ...], size: int, row_bytes: int) -> Steps:
     factors = factors_of(shapes)
     chunk = chunk_rows(shapes, size, row_bytes)
     keys = [(f.fits(chunk), f.blocks * f.kind * f.stride if f.fits(chunk) else 0) for f in factors]
@@ -141,11 +181,12 @@ def steps_of(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> S
     return Steps(Integers(table), Integers(runs), total)
 
 
-def chunk_rows(shapes: tuple[ButterflyShape, ...], size: int, row_bytes: int) -> int:
+def chunk_rows(shapes: tuple[Shape, ...], size: int, row_bytes: int) -> int:
     """Rows of a chunk: as many as stay in the smallest cache, where blocks are too large for the next."""
     if size * row_bytes <= LARGE:
         return 1
-    radices = shapes[0].radices[:-1] if shapes[0].half else shapes[0].radices
+    first = shapes[0]
+    radices = first.radices[:-1] if isinstance(first, ButterflyShape) and first.half else first.radices
     fitting = [c for c in accumulate(radices, operator.mul) if c * row_bytes <= CHUNK]
     return max(fitting, default=1)
 
@@ -158,9 +199,7 @@ def block_columns(size: int, itemsize: int) -> int:
     return wide
 
 
-def multiply(
-    shapes: tuple[ButterflyShape, ...], values: Tensor, x: Tensor, x_side: Side, y: Tensor, y_side: Side, space: Workspace
-) -> None:
+def multiply(shapes: tuple[Shape, ...], values: Tensor, x: Tensor, x_side: Side, y: Tensor, y_side: Side, space: Workspace) -> None:
     """y = A x, for the interleaved complex numbers of A's factors, butterfly by butterfly."""
     from xdops.engine.kernels.transforming import forward
 
@@ -169,7 +208,7 @@ def multiply(
 
 
 def multiply_backward(
-    shapes: tuple[ButterflyShape, ...],
+    shapes: tuple[Shape, ...],
     values: Tensor,
     g: Tensor,
     y_side: Side,
@@ -178,19 +217,20 @@ def multiply_backward(
     out: Tensor | None,
     space: Workspace,
 ) -> Tensor | None:
-    """From the gradient g of y: that of x into out, which may be x, if it is given; that of the values, if x is given."""
+    """From the gradient g of y: that of x into out, which may be x, if it is given; that of the values, if x is given, in its
+    `gradient_room`."""
     from xdops.engine.kernels.transforming import backward
 
     row, parts, _work = _row(shapes, values, x, x_side, g, y_side, space, backward=True)
-    room = 0 if x is None else values.numel() + 2 * 8
+    room = 0 if x is None else gradient_room(shapes, values)
     grads = torch.zeros(parts, room, dtype=g.dtype, device="cpu")  # a sum per part
     row += [0, 0] if out is None else [address(out), out.numel()]
     backward(g.dtype, [*row, grads.data_ptr(), room], parts)
-    return None if x is None else grads.sum(0)[: values.numel()].view_as(values)
+    return None if x is None else grads.sum(0)
 
 
 def _row(
-    shapes: tuple[ButterflyShape, ...],
+    shapes: tuple[Shape, ...],
     values: Tensor,
     x: Tensor | None,
     x_side: Side,
@@ -206,8 +246,7 @@ def _row(
     passes = 3 if backward and x is not None else 1
     # A complex entry of the factors takes 8 flops per column and pass.
     parts = threads.parts(-(-q // wide), least=-(-WORTH // (passes * 4 * values.numel() * wide)))
-    largest = max(max(shape.radices) for shape in shapes)
-    room = ((steps.rows if backward else size) + largest) * 2 * wide
+    room = ((steps.rows if backward else size) + held_rows(shapes)) * 2 * wide
     work = space.empty((parts, room), y)
     row = [
         COLUMNS, 0 if x is None else address(x), _numbers(x_side).address, address(y), _numbers(y_side).address, q,

@@ -9,7 +9,7 @@ size, q). A block has `wide` columns, a row of it `wide` real parts and then as 
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.butterflies import back, both_parts, mix, unrolled
+from xdops.engine.kernels.butterflies import DENSE, back, both_parts, mix
 from xdops.engine.kernels.compiling import called, inlined, spliced
 from xdops.engine.kernels.mixrows import WIDTH
 from xdops.engine.kernels.native import OWN, next_part, numbers, words
@@ -56,11 +56,11 @@ def clear(block, first, last):
 
 
 @inlined
-def load_block(source, side, q, first, width, block, base, wide, known_parts):
-    """Columns first..first+width of a side, zeros where it has no rows or columns, or parts that the reader does not know of."""
+def load_block(source, side, q, first, width, block, base, wide):
+    """Columns first..first+width of a side, zeros where it has none. A part that it has not is not looked at."""
     count, step, size, parts, turned = side[0], side[1], side[2], side[3], side[4]
     row = 2 * wide
-    whole = width == wide and step == 1 and parts == known_parts
+    whole = width == wide and step == 1
     clear(block, base + (count * row if whole else 0), base + size * row)
     for part in range(parts):
         to = base + part * wide
@@ -115,30 +115,28 @@ def forward_part(x, x_side, y, y_side, q, values, steps, runs, first_block, last
     """y = A x for some blocks of columns. work holds one block and the rows of the largest factor."""
     count, rows, row = len(steps), max(x_side[2], y_side[2]), 2 * wide
     hold, inside = work[rows * row :], (work, 0, row, wide)
+    apart = rows * row if steps[0, 0] == DENSE else 0  # of a product that writes elsewhere than it reads
     for column in range(first_block * wide, min(q, last_block * wide), wide):
         width = min(wide, q - column)
         span, even = width + -width % WIDTH, width % WIDTH == 0
         direct = not y_side[4] and even  # the last factor writes to where y lies
-        source, target = inside, inside
+        source, target = inside, (work, apart, row, wide)
         if direct:
             expect(y, y_side, q, column, span)
             target = (y, column, q, y_side[2] * q)
         if x_side[4] or not even:
-            known = x_side[3] if count > 1 and unrolled(steps[0, 0]) else 2
-            load_block(x, x_side, q, column, width, work, 0, wide, known)
+            load_block(x, x_side, q, column, width, work, 0, wide)
         else:  # the first factor reads from where x lies
             source = (x, column, q, x_side[2] * q)
         for run in range(len(runs)):
             chunks, size = runs[run, 2], runs[run, 3]
             for chunk in range(chunks):
                 for j in range(runs[run, 0], runs[run, 1]):
-                    known = unrolled(steps[j, 0]) and count > 1
-                    parts_in = x_side[3] if j == 0 and known else 2
-                    parts_out = y_side[3] if j == count - 1 and known else 2
+                    parts_in, parts_out = x_side[3] if j == 0 else 2, y_side[3] if j == count - 1 else 2
                     here, there = source if j == 0 else inside, target if j == count - 1 else inside
                     mix_chunk(steps[j], chunk, chunks, size, parts_in, parts_out, here, there, values, hold, span)
         if not direct:
-            store_block(work, 0, wide, y, y_side, q, column, width)
+            store_block(work, apart, wide, y, y_side, q, column, width)
 
 
 @inlined
@@ -160,18 +158,18 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
     count, rows, row = len(steps), max(x_side[2], y_side[2]), 2 * wide
     both = both_parts(wide)
     hold, inside = work[runs[0, 4] * row :], (work, 0, row, wide)
+    apart = runs[0, 4] * row if steps[0, 0] == DENSE else 0
     for column in range(first_block * wide, min(q, last_block * wide), wide):
         width = min(wide, q - column)
         span, even = width + -width % WIDTH, width % WIDTH == 0
-        source, slope, target = (work, rows * row, row, wide), inside, inside
+        source, slope, target = (work, rows * row, row, wide), inside, (work, apart, row, wide)
         direct = out.size and not x_side[4] and even
         if direct:
             expect(out, x_side, q, column, span)
             target = (out, column, q, x_side[2] * q)
         if grad.size:
             if x_side[4] or not even:
-                known = x_side[3] if count > 1 and unrolled(steps[0, 0]) else 2
-                load_block(x, x_side, q, column, width, work, rows * row, wide, known)
+                load_block(x, x_side, q, column, width, work, rows * row, wide)
             else:
                 source = (x, column, q, x_side[2] * q)
             for run in range(len(runs)):
@@ -179,13 +177,12 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
                 end = last if run < len(runs) - 1 else first if chunks > 1 else last - 1
                 for chunk in range(chunks):
                     for j in range(first, end):
-                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else both
+                        parts = x_side[3] if j == 0 else both
                         here = seen_by(j, chunk, size, steps, source, work, row, wide)
                         there = seen_by(j + 1, chunk, size, steps, source, work, row, wide)
                         mix_chunk(steps[j], chunk, chunks, size, parts, both, here, there, values, hold, span)
         if y_side[4] or not even:
-            known = y_side[3] if count > 1 and unrolled(steps[-1, 0]) else 2
-            load_block(g, y_side, q, column, width, work, 0, wide, known)
+            load_block(g, y_side, q, column, width, work, 0, wide)
         else:
             slope = (g, column, q, y_side[2] * q)
         for run in range(len(runs) - 1, -1, -1):
@@ -194,14 +191,12 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
                 start = chunk * size
                 if chunks > 1 and grad.size:
                     for j in range(first, last - 1):
-                        parts = x_side[3] if j == 0 and unrolled(steps[0, 0]) else both
+                        parts = x_side[3] if j == 0 else both
                         here = seen_by(j, chunk, size, steps, source, work, row, wide)
                         there = seen_by(j + 1, chunk, size, steps, source, work, row, wide)
                         mix_chunk(steps[j], chunk, chunks, size, parts, both, here, there, values, hold, span)
                 for j in range(last - 1, first - 1, -1):
-                    known = unrolled(steps[j, 0]) and count > 1
-                    parts_g = y_side[3] if j == count - 1 and known else 2
-                    parts_x = x_side[3] if j == 0 and known else 2
+                    parts_g, parts_x = y_side[3] if j == count - 1 else 2, x_side[3] if j == 0 else 2
                     g_, gb, gs, gi = slope if j == count - 1 else inside
                     x_, xb, xs, xi = seen_by(j, chunk, size, steps, source, work, row, wide)
                     o_, ob, os, oi = target if j == 0 else inside
@@ -211,7 +206,7 @@ def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first
                         values, grad, hold, span,
                     )  # fmt: skip
         if out.size and not direct:
-            store_block(work, 0, wide, out, x_side, q, column, width)
+            store_block(work, apart, wide, out, x_side, q, column, width)
 
 
 @inlined

@@ -4,15 +4,15 @@ Outside lie planes, (q, rows, numbers), real; in the domain their points lead, (
 first, row by row, then the other one, point by point of the last; K goes the other way. Between both a block of `wide` columns is
 a plane of its own: row i holds the real parts of its p points, `wide` numbers each, and then the imaginary ones.
 
-A place is (array, base, step, im): where row 0 begins, how far the next one is, and the imaginary parts. A shape is seven numbers:
-(rows of a plane, step between them in the first matrix, numbers of a row, step between them in the last matrix, size of the first
-matrix, size of the last one outside, its points in the domain).
+A place is (array, base, step, im): where row 0 begins, how far the next one is, and the imaginary parts. A shape is eight numbers:
+(rows of a plane, step between them in the first matrix, numbers of a row, step between them in the last matrix, points of the first
+dimension in the domain, size of the last matrix outside, its points in the domain, size of the first matrix outside).
 """
 
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.butterflies import back, both_parts, mix, unrolled
+from xdops.engine.kernels.butterflies import back, both_parts, mix, one_part
 from xdops.engine.kernels.columns import AFTER, clear, cut, turn_in, turn_out
 from xdops.engine.kernels.compiling import called, inlined, spliced
 from xdops.engine.kernels.mixrows import WIDTH
@@ -26,12 +26,6 @@ def rows_of(block, wide):
     return block, 0 * wide, 2 * wide, wide  # not a literal 0: its type is another, and would be compiled once more
 
 
-@inlined
-def known_parts(steps, last):
-    """Parts that the first or last factor has to look at outside, where numbers are real."""
-    return 1 if len(steps) > 1 and unrolled(steps[len(steps) - 1 if last else 0, 0]) else 2
-
-
 @called
 def mix_all(steps, values, parts_in, parts_out, source, target, block, wide, hold, span):
     """All factors: the first reads from source, the last writes to target, what lies between stays in the block."""
@@ -39,9 +33,9 @@ def mix_all(steps, values, parts_in, parts_out, source, target, block, wide, hol
     for j in range(count):
         x, xb, xs, xi = source if j == 0 else inside
         y, yb, ys, yi = target if j == count - 1 else inside
-        known_in, known_out = parts_in if j == 0 else 2, parts_out if j == count - 1 else 2
+        own_in, own_out = parts_in if j == 0 else 2, parts_out if j == count - 1 else 2
         kind, s, blocks, offset = steps[j, 0], steps[j, 1], steps[j, 2], steps[j, 3]
-        mix(kind, s, blocks, offset, known_in, known_out, x, xb, xs, xi, y, yb, ys, yi, values, hold, span)
+        mix(kind, s, blocks, offset, own_in, own_out, x, xb, xs, xi, y, yb, ys, yi, values, hold, span)
 
 
 @spliced
@@ -69,16 +63,16 @@ def back_all(steps, values, grad, parts_g, parts_x, slope, source, seen, size, t
         g, gb, gs, gi = slope if j == count - 1 else inside
         x, xb, xs, xi = seen_by(j, source, seen, size, wide)
         y, yb, ys, yi = target if j == 0 else inside
-        known_g, known_x = parts_g if j == count - 1 else 2, parts_x if j == 0 else 2
+        own_g, own_x = parts_g if j == count - 1 else 2, parts_x if j == 0 else 2
         kind, s, blocks, offset = steps[j, 0], steps[j, 1], steps[j, 2], steps[j, 3]
-        back(kind, s, blocks, offset, known_g, known_x, g, gb, gs, gi, x, xb, xs, xi, y, yb, ys, yi, values, grad, hold, span)
+        back(kind, s, blocks, offset, own_g, own_x, g, gb, gs, gi, x, xb, xs, xi, y, yb, ys, yi, values, grad, hold, span)
 
 
 @called
-def load_row(x, at, pitch, shape, width, block, wide, known):
+def load_row(x, at, pitch, shape, width, block, wide):
     """One row of `width` planes to the rows of a block; the row begins at `at` in the first, and planes are `pitch` apart."""
     count, step, size, row = shape[2], shape[3], shape[5], 2 * wide
-    clear(block, count * row if width == wide and step == 1 and known == 1 else 0, size * row)
+    clear(block, count * row if width == wide and step == 1 else 0, size * row)
     turn_in(x, at, pitch, count, step, width, block, 0, row)
 
 
@@ -113,11 +107,16 @@ def expect_point(out, point, q, column, span, n, points):
 
 
 @inlined
+def longest_of(shape):
+    """The most rows that a row or point takes in working memory."""
+    return max(max(shape[4], shape[5]), max(shape[6], shape[7]))
+
+
+@inlined
 def rooms(work, shape, wide):
     """Working memory: the plane, a row or point as it comes, one as it goes, and what lies behind them."""
-    n, size, points = shape[4], shape[5], shape[6]
-    longest, row = max(n, size), 2 * wide
-    plane = n * points * row
+    longest, row = longest_of(shape), 2 * wide
+    plane = shape[7] * shape[6] * row
     return work[:plane], work[plane:], work[plane + longest * row :], work[plane + 2 * longest * row :]
 
 
@@ -139,15 +138,15 @@ def first_of_point(point, shape, wide, plane):
 def all_rows_in(x, column, width, shape, steps, values, plane, own, block, wide, hold, span):
     """The last dimension of all rows of the planes outside, into `plane`."""
     both = both_parts(wide)
-    rows, every, count, n, points = shape[0], shape[1], shape[2], shape[4], shape[6]
-    known, line = known_parts(steps, False), points * 2 * wide
-    for i in range(n):
+    rows, every, count, points = shape[0], shape[1], shape[2], shape[6]
+    one, line = one_part(wide), points * 2 * wide
+    for i in range(shape[7]):
         if i % every or i // every >= rows:
             clear(plane, i * line, (i + 1) * line)
             continue
-        load_row(x, (column * rows + i // every) * count, rows * count, shape, width, own, wide, known)
+        load_row(x, (column * rows + i // every) * count, rows * count, shape, width, own, wide)
         place = last_of_row(i, shape, wide, plane)
-        mix_all(steps, values, known, both, rows_of(own, wide), place, block, wide, hold, span)
+        mix_all(steps, values, one, both, rows_of(own, wide), place, block, wide, hold, span)
 
 
 @spliced
@@ -192,12 +191,12 @@ def leave_block(x, y, q, column, width, shape, first, first_values, last, last_v
     """x = Re(K y) for a block of columns."""
     both = both_parts(wide)
     rows, every, count = shape[0], shape[1], shape[2]
-    span, known = width + -width % WIDTH, known_parts(last, True)
+    span, one = width + -width % WIDTH, one_part(wide)
     plane, own, block, hold = rooms(work, shape, wide)
     all_points_in(y, column, width, q, shape, first, first_values, plane, own, block, wide, hold, span)
     for i in range(rows):
         source = last_of_row(i * every, shape, wide, plane)
-        mix_all(last, last_values, both, known, source, rows_of(block, wide), block, wide, hold, span)
+        mix_all(last, last_values, both, one, source, rows_of(block, wide), block, wide, hold, span)
         turn_out(block, 0, 2 * wide, x, (column * rows + i) * count, rows * count, count, shape[3], width)
 
 
@@ -208,7 +207,7 @@ def enter_back_block(
     """From the gradient g of y = M x and x: out = Re(M^H g), unless it is empty, and the gradients of the factors, likewise."""
     both = both_parts(wide)
     rows, every, count, points = shape[0], shape[1], shape[2], shape[6]
-    span, longest, known = width + -width % WIDTH, max(shape[4], shape[5]), known_parts(last, False)
+    span, longest, one = width + -width % WIDTH, longest_of(shape), one_part(wide)
     plane, own, block, rest = rooms(work, shape, wide)
     seen, hold = rest, rest[max(len(first), len(last)) * longest * 2 * wide :]
     if first_grad.size:
@@ -222,10 +221,10 @@ def enter_back_block(
     for i in range(rows):
         source, inside = rows_of(own, wide), rows_of(block, wide)
         if last_grad.size:
-            load_row(x, (column * rows + i) * count, rows * count, shape, width, own, wide, known)
-            see_all(last, last_values, known, source, seen, longest, wide, hold, span)
+            load_row(x, (column * rows + i) * count, rows * count, shape, width, own, wide)
+            see_all(last, last_values, one, source, seen, longest, wide, hold, span)
         slope = last_of_row(i * every, shape, wide, plane)
-        back_all(last, last_values, last_grad, both, known, slope, source, seen, longest, inside, block, wide, hold, span)
+        back_all(last, last_values, last_grad, both, one, slope, source, seen, longest, inside, block, wide, hold, span)
         if out.size:
             turn_out(block, 0, 2 * wide, out, (column * rows + i) * count, rows * count, count, shape[3], width)
 
@@ -237,21 +236,21 @@ def leave_back_block(
     """From the gradient g of x = Re(K y) and y: out = K^H g, which may be y, and the gradients of the factors, unless empty."""
     both = both_parts(wide)
     rows, every, count, n, points = shape[0], shape[1], shape[2], shape[4], shape[6]
-    span, longest, known = width + -width % WIDTH, max(shape[4], shape[5]), known_parts(last, True)
+    span, longest, one = width + -width % WIDTH, longest_of(shape), one_part(wide)
     plane, own, block, rest = rooms(work, shape, wide)
     seen, hold = rest, rest[max(len(first), len(last)) * longest * 2 * wide :]
     if first_grad.size:
         all_points_in(y, column, width, q, shape, first, first_values, plane, own, block, wide, hold, span)
     line, inside = points * 2 * wide, rows_of(block, wide)
-    for i in range(n):
+    for i in range(shape[7]):
         if i % every or i // every >= rows:
             clear(plane, i * line, (i + 1) * line)
             continue
         here = last_of_row(i, shape, wide, plane)
         if last_grad.size:
             see_all(last, last_values, both, here, seen, longest, wide, hold, span)
-        load_row(g, (column * rows + i // every) * count, rows * count, shape, width, block, wide, known)
-        back_all(last, last_values, last_grad, known, both, inside, here, seen, longest, here, block, wide, hold, span)
+        load_row(g, (column * rows + i // every) * count, rows * count, shape, width, block, wide)
+        back_all(last, last_values, last_grad, one, both, inside, here, seen, longest, here, block, wide, hold, span)
     for point in range(points):
         slope, source = first_of_point(point, shape, wide, plane), inside
         if first_grad.size:
@@ -278,7 +277,7 @@ def told(given, row):
     planes, domain = numbers(given, row[AFTER], 1), numbers(given, row[AFTER + 1], 1)
     first, first_values = factors(row, AFTER + 8), numbers(given, row[AFTER + 10], 1)
     last, last_values = factors(row, AFTER + 11), numbers(given, row[AFTER + 13], 1)
-    return planes, domain, words(row[AFTER + 3], 7), row[AFTER + 4], row[AFTER + 5], first, first_values, last, last_values
+    return planes, domain, words(row[AFTER + 3], 8), row[AFTER + 4], row[AFTER + 5], first, first_values, last, last_values
 
 
 @spliced

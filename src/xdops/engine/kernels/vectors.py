@@ -16,7 +16,7 @@ LANES = 8
 
 
 @cache
-def _register_bits() -> int:
+def register_bits() -> int:
     """Of this processor's largest vectors; kept code is kept per processor."""
     return 512 if binding.get_host_cpu_features().get("avx512f") else 256
 
@@ -27,8 +27,8 @@ class Emitter:
     def __init__(self, context: Any, builder: Any, dtype: Any, wide: bool = False) -> None:
         self.context, self.builder = context, builder
         self.bits = 32 if dtype == types.float32 else 64
-        self.lanes = max(LANES, _register_bits() // self.bits) if wide else LANES
-        self.registers = 32 if _register_bits() == 512 else 16
+        self.lanes = max(LANES, register_bits() // self.bits) if wide else LANES
+        self.registers = 32 if register_bits() == 512 else 16
         self.vector = ir.VectorType(ir.FloatType() if self.bits == 32 else ir.DoubleType(), self.lanes)
 
     def data(self, array_type: Any, array: Any) -> Any:
@@ -37,6 +37,13 @@ class Emitter:
 
     def plus(self, index: Any, offset: int) -> Any:
         return self.builder.add(index, ir.Constant(index.type, offset)) if offset else index
+
+    def times(self, index: Any, factor: int) -> Any:
+        return self.builder.mul(index, ir.Constant(index.type, factor))
+
+    def variable(self) -> Any:
+        """Where a vector can be stored and loaded: a register, once LLVM has looked at it."""
+        return cgutils.alloca_once(self.builder, self.vector)
 
     def _address(self, data: Any, index: Any) -> Any:
         return self.builder.bitcast(self.builder.gep(data, [index]), self.vector.as_pointer())
