@@ -25,6 +25,7 @@ from xdops.engine.planar import matmul, multiply
 from xdops.engine.planner import make_plan, possible_plans
 from xdops.engine.spectrum import Spectrum
 from xdops.engine.tracing import is_traced
+from xdops.engine.workspace import workspace
 from xdops.errors import XDError
 from xdops.operations.axes import Axis
 from xdops.operations.definition import check_device, check_dtype, check_input
@@ -145,7 +146,7 @@ class MergedTaps(_Merged):
         reach = Reach(rows, e.causal, CAUSAL_BLOCK)
         self.blocks = []
         for i, (part, seen) in enumerate(reach.blocks(n)):
-            self.register_buffer(f"taps_{i}", reach.mask_(made(K, L, M, part, seen), part).to(e.dtype))
+            self.register_buffer(f"taps_{i}", reach.mask_(made(K, L, M, part, seen, workspace()), part).to(e.dtype, copy=True))
             self.blocks.append((part.start, seen))
 
     def weights(self) -> Tensor:

@@ -24,6 +24,7 @@ from xdops.engine.plan import Plan
 from xdops.engine.planar import matmul, multiply, rotate
 from xdops.engine.rates import Rates
 from xdops.engine.workload import Workload
+from xdops.engine.workspace import Workspace, workspace
 
 #: Rows in one block of a causal operation: a block needs no column after its last row.
 CAUSAL_BLOCK = 128
@@ -155,12 +156,13 @@ class _Taps:
         batch, c_in, m = x.shape
         k = L.shape[2]
         mixing = w.reshape(self.groups, w.shape[0] // self.groups, -1)
-        y = x.new_empty(batch, w.shape[0], K.shape[1])
+        y, space = x.new_empty(batch, w.shape[0], K.shape[1]), workspace()
         kept = []
         for part, seen in self.reach.blocks(m):
             r = part.stop - part.start
-            A = self.reach.mask_(made(K, L, M, part, seen), part)
-            z = (x[:, :, :seen].reshape(batch * c_in, seen) @ A.view(k * r, seen).t()).view(batch, self.groups, -1, r)
+            A = self.reach.mask_(made(K, L, M, part, seen, space), part)
+            z = space.empty((batch, self.groups, c_in // self.groups * k, r), x)
+            torch.mm(x[:, :, :seen].reshape(batch * c_in, seen), A.view(k * r, seen).t(), out=z.view(batch * c_in, k * r))
             y[:, :, part] = (mixing @ z).view(batch, -1, r)
             kept += [A, z]
         return y, kept if keep else []
@@ -168,7 +170,7 @@ class _Taps:
     def backward(self, g: Tensor, tensors: Sequence[Maybe], kept: Sequence[Tensor], needs: Sequence[bool]) -> list[Maybe]:
         x, w, K, L, M = (t for t in tensors if t is not None)
         batch, c_in, m = x.shape
-        n, k = L.shape[1:]
+        (n, k), space = L.shape[1:], workspace()
         stacked, mixing = M.reshape(2 * n, m), w.reshape(self.groups, w.shape[0] // self.groups, -1)
         grad_x, grad_w = torch.zeros_like(x), torch.zeros_like(mixing)
         grad_K, grad_L, grad_M = torch.empty_like(K), torch.zeros_like(L), torch.zeros_like(M).view(2 * n, m)
@@ -177,16 +179,19 @@ class _Taps:
             r = part.stop - part.start
             grad_y = g[:, :, part].reshape(batch, self.groups, -1, r)
             grad_w += (grad_y @ z.mT).sum(0)
-            grad_z = (mixing.mT @ grad_y).view(batch * c_in, k * r)
+            grad_z = torch.matmul(mixing.mT, grad_y, out=space.empty(tuple(z.shape), z)).view(batch * c_in, k * r)
             if needs[0]:
                 grad_x[:, :, :seen] += (grad_z @ A.view(k * r, seen)).view(batch, c_in, seen)
             if any(needs[2:5]):
-                grad_A = (grad_z.t() @ x[:, :, :seen].reshape(batch * c_in, seen)).view(k, r, seen)
-                flat = self.reach.mask_(grad_A, part).view(k * r, seen)
+                grad_A = space.empty((k, r, seen), x)
+                flat = grad_A.view(k * r, seen)
+                torch.mm(grad_z.t(), x[:, :, :seen].reshape(batch * c_in, seen), out=flat)
+                self.reach.mask_(grad_A, part)
                 if needs[4]:
-                    grad_M[:, :seen].addmm_(_signed(K[:, part], L).t(), flat)
-                signed = (flat @ stacked[:, :seen].t()).view(k, r, 2, n)
-                _unsigned(signed, K[:, part], L, grad_K[:, part], grad_L)
+                    grad_M[:, :seen].addmm_(_signed(K[:, part], L, space).t(), flat)
+                signed = space.empty((k, r, 2, n), x)
+                torch.mm(flat, stacked[:, :seen].t(), out=signed.view(k * r, 2 * n))
+                _unsigned(signed, K[:, part], L, grad_K[:, part], grad_L, space)
         grads = (grad_x, grad_w.view_as(w), grad_K, grad_L, grad_M.view_as(M))
         return [grad if need else None for grad, need in zip(grads, needs, strict=True)]
 
@@ -198,27 +203,28 @@ class _Taps:
         return apply_real_taps(x, w, A, self.groups)
 
 
-def made(K: Tensor, L: Tensor, M: Tensor, part: slice, seen: int) -> Tensor:
+def made(K: Tensor, L: Tensor, M: Tensor, part: slice, seen: int, space: Workspace) -> Tensor:
     """(k, rows of the part, seen): the matrices of one block, not masked yet."""
-    A = _signed(K[:, part], L) @ M[:, :, :seen].reshape(-1, seen)
-    return A.view(L.shape[2], part.stop - part.start, seen)
+    A = space.empty((L.shape[2], part.stop - part.start, seen), K)
+    torch.mm(_signed(K[:, part], L, space), M[:, :, :seen].reshape(-1, seen), out=A.view(-1, seen))
+    return A
 
 
-def _unsigned(signed: Tensor, K: Tensor, L: Tensor, grad_K: Tensor, grad_L: Tensor) -> None:
+def _unsigned(signed: Tensor, K: Tensor, L: Tensor, grad_K: Tensor, grad_L: Tensor, space: Workspace) -> None:
     """From the gradient of `_signed`, (k, r, 2, n): K's into grad_K, L's onto grad_L."""
     real, imaginary = signed[:, :, 0], signed[:, :, 1]  # gradients of Re and of -Im of K diag(L[:, j])
-    taps = L.mT[:, :, None, :]  # (2, k, 1, n)
-    torch.sum((real * taps[0]).addcmul_(imaginary, taps[1], value=-1), dim=0, out=grad_K[0])
-    torch.sum((real * taps[1]).addcmul_(imaginary, taps[0]), dim=0, out=grad_K[1]).neg_()
-    grad_L[0] += (real * K[0]).addcmul_(imaginary, K[1], value=-1).sum(1).t()
-    grad_L[1] -= (real * K[1]).addcmul_(imaginary, K[0]).sum(1).t()
+    taps, t = L.mT[:, :, None, :], space.empty(tuple(real.shape), signed)  # (2, k, 1, n)
+    torch.sum(torch.mul(real, taps[0], out=t).addcmul_(imaginary, taps[1], value=-1), dim=0, out=grad_K[0])
+    torch.sum(torch.mul(real, taps[1], out=t).addcmul_(imaginary, taps[0]), dim=0, out=grad_K[1]).neg_()
+    grad_L[0] += torch.mul(real, K[0], out=t).addcmul_(imaginary, K[1], value=-1).sum(1).t()
+    grad_L[1] -= torch.mul(real, K[1], out=t).addcmul_(imaginary, K[0]).sum(1).t()
 
 
-def _signed(K: Tensor, L: Tensor) -> Tensor:
+def _signed(K: Tensor, L: Tensor, space: Workspace) -> Tensor:
     """(k r, 2 n): real part and negated imaginary part of K diag(L[:, j]), side by side."""
     (_, r, n), k = K.shape, L.shape[2]
     taps = L.mT[:, :, None, :]
-    out = K.new_empty(k, r, 2, n)
+    out = space.empty((k, r, 2, n), K)
     torch.mul(K[0], taps[0], out=out[:, :, 0]).addcmul_(K[1], taps[1], value=-1)
     torch.mul(K[0], taps[1], out=out[:, :, 1]).addcmul_(K[1], taps[0]).neg_()
     return out.view(k * r, 2 * n)
