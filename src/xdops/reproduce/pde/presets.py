@@ -2,7 +2,8 @@
 
 paper: as published (section 5 and the appendix on PDEs). laptop: the same code on less data, narrower networks and fewer epochs,
 meant for two cores. There every row has as many candidates as the others, of which held-out training samples choose: step sizes of
-the weights for networks as they are, of the architecture for those that are searched, and of both for Navier-Stokes and Burgers' equation at 256 points.
+the weights for networks as they are, of the architecture for those that are searched, and of both for Navier-Stokes and for
+Burgers' equation at 256 points.
 """
 
 from collections.abc import Mapping

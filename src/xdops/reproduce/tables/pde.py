@@ -211,7 +211,7 @@ CHOSEN = (
     "architecture where it is. " + FRESH
 )
 CHOSEN_NAVIER_STOKES = (
-    "Every row chooses among four settings on held-out training samples: CNN and FNO step sizes of the weights, XD two of the weights "
+    "Every row chooses among four settings on held-out training samples: CNN and FNO step sizes of the weights, XD two of these "
     "with two of the architecture, around those that a first run at viscosity 0.0001 with three each had pointed to, where all had "
     "chosen their largest; its test samples had been looked at once by then. 0.0225 for the architecture was given up in its first "
     "run at 0.00001, after a third of the epochs, and is not among them. " + FRESH
