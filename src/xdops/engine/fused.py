@@ -15,6 +15,7 @@ from xdops.engine.geometry import Part
 from xdops.engine.kernels.applying import ButterflyShape, Shape, Side, gradient_room, joined_values, multiply, multiply_backward
 from xdops.engine.passes import Maybe, compute
 from xdops.engine.planar import planar
+from xdops.engine.transforms import Transform
 from xdops.engine.workspace import Workspace
 from xdops.matrices import KMatrix
 from xdops.matrices.half import HalfButterfly
@@ -74,7 +75,7 @@ class KernelLayout(Protocol):
     def shapes(self) -> tuple[Shape, ...]: ...
 
 
-class Fused:
+class Fused(Transform):
     """A `Transform`; see there."""
 
     def __init__(self, layout: KernelLayout, values: Sequence[Tensor], space: Workspace, wants_grad: bool) -> None:
@@ -99,12 +100,6 @@ class Fused:
     def leave(self, y: Tensor, out: Tensor) -> Tensor:
         multiply(self.layout.shapes, self.values, y.contiguous(), self._domain(1), out, self._outside(out, 0), self.space)
         return out
-
-    def prepare(self, x: Tensor) -> None:
-        pass
-
-    def forget(self) -> None:
-        pass
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
         self._back(g.contiguous(), self._domain(0), x.contiguous(), self._outside(x, 1), out)

@@ -36,7 +36,7 @@ def plane_columns(first: Fused, last: Fused) -> int | None:
     return wide if wide * column <= PLANE else None
 
 
-class Plane:
+class Plane(Transform):
     """A `Transform` of planes, (q, m_1 m_2) outside and (2, n_1 n_2, q) in the domain; see there."""
 
     def __init__(self, first: Fused, last: Fused, wide: int) -> None:
@@ -53,12 +53,6 @@ class Plane:
     def leave(self, y: Tensor, out: Tensor) -> Tensor:
         self._forward(out, y.contiguous(), 0)
         return out
-
-    def prepare(self, x: Tensor) -> None:
-        pass
-
-    def forget(self) -> None:
-        pass
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
         if out is not None or self._collects:
@@ -84,7 +78,7 @@ class Plane:
         """planes and domain: a gradient on the side where the matrix ends, and, if there is to be `collect`ed, what it saw."""
         from xdops.engine.kernels.transforming import backward
 
-        slots = max(len(factors_of(f.layout.shapes)) for f in (self.first, self.last))
+        slots = max(_steps(f.layout.shapes).rows for f in (self.first, self.last))
         row, parts, _work = self._row(planes, domain, outside, slots)
         row += [0, 0] if out is None else [address(out), out.numel()]
         grads = []
@@ -105,7 +99,7 @@ class Plane:
         lines, n, size, points = first.shape[outside], first.points, last.shape[outside], last.points
         q = planes.numel() // (len(used[0]) * len(used[1]))
         longest, wide = max(lines, n, size, points), self.wide
-        held = held_rows([*first.shapes, *last.shapes])
+        held = max(held_rows(first.shapes), held_rows(last.shapes))
         room = (lines * points + (2 + slots) * longest + held) * 2 * wide
         parts = threads.parts(-(-q // wide))
         work = self.first.space.empty((parts, room), planes)

@@ -36,10 +36,12 @@ class Transform(Protocol):
         """y (2, n, q) -> out (q, r), the real part, or out (2, q, r)."""
 
     def prepare(self, x: Tensor) -> None:
-        """What `enter_backward` needs of `enter`, where that did not run just before."""
+        """What `enter_backward` needs of `enter`, where that did not run just before: nothing, unless a transform says so."""
+        return
 
     def forget(self) -> None:
         """There will be no `enter_backward`."""
+        return
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
         """From g (2, n, q) and what `enter` saw: collects gradients, then writes x's into out, which may be x itself."""
@@ -48,7 +50,7 @@ class Transform(Protocol):
         """From g (q, r) or (2, q, r) and what `leave` saw: collects gradients, writes y's (2, n, q) into out, which may be y."""
 
 
-class Dense:
+class Dense(Transform):
     """A (2, n, m) entering, or (2, r, n) leaving."""
 
     def __init__(self, A: Tensor, space: Workspace, wants_grad: bool = False) -> None:
@@ -72,12 +74,6 @@ class Dense:
             self._transposed_product(real, flat, out[0])
             self._transposed_product(torch.cat((self.A[1], self.A[0]), dim=1), flat, out[1])
         return out
-
-    def prepare(self, x: Tensor) -> None:
-        pass
-
-    def forget(self) -> None:
-        pass
 
     def enter_backward(self, g: Tensor, x: Tensor, out: Tensor | None) -> None:
         if (grad := self.grads[0]) is not None:

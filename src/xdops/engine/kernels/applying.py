@@ -75,13 +75,14 @@ class DenseShape:
 Shape = ButterflyShape | DenseShape
 
 
-def held_rows(shapes: Sequence[Shape]) -> int:
+@lru_cache(maxsize=512)
+def held_rows(shapes: tuple[Shape, ...]) -> int:
     """Rows that kernels put aside while they are at one matrix of a factor."""
     largest = max(max(shape.radices) for shape in shapes)
     return largest + -largest % LANES
 
 
-def gradient_room(shapes: Sequence[Shape], values: Tensor) -> int:
+def gradient_room(shapes: tuple[Shape, ...], values: Tensor) -> int:
     """Numbers of a gradient of the values and of what kernels write behind it; that of a dense matrix is planar, in lines."""
     only = shapes[0]
     return 2 * only.rows * only.line if isinstance(only, DenseShape) else values.numel() + 2 * LANES

@@ -29,7 +29,7 @@ HELD = 4
 Term = tuple[int, Any, Any]  # sign, a, b: a product in a sum
 
 
-class Rows:
+class RowSet:
     """Rows of which real parts, and imaginary ones if parts is 2, are loaded and stored a vector of columns at a time."""
 
     def __init__(self, emit: Emitter, data: Any, place: Sequence[Any], count: int, parts: int) -> None:
@@ -96,8 +96,8 @@ def _mixing(adjoint: bool) -> Callable[..., Any]:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             emit = Emitter(context, builder, x.dtype, wide=True)
             x_data, y_data, T_data = (emit.data(signature.args[i], args[i]) for i in (4, 8, 12))
-            rows_in = Rows(emit, x_data, args[5:8], r, parts_in)
-            rows_out = Rows(emit, y_data, args[9:12], p, parts_out)
+            rows_in = RowSet(emit, x_data, args[5:8], r, parts_in)
+            rows_out = RowSet(emit, y_data, args[9:12], p, parts_out)
 
             def entry(i: int, j: int) -> list[Any]:
                 index = 2 * (j * p + i if adjoint else i * r + j)
@@ -141,7 +141,7 @@ def rows_gradient(
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit, eight = Emitter(context, builder, g.dtype, wide=True), Emitter(context, builder, g.dtype)
         g_data, x_data, grad_data = (emit.data(signature.args[i], args[i]) for i in (4, 8, 12))
-        rows_g, rows_x = Rows(emit, g_data, args[5:8], p, parts_g), Rows(emit, x_data, args[9:12], r, parts_x)
+        rows_g, rows_x = RowSet(emit, g_data, args[5:8], p, parts_g), RowSet(emit, x_data, args[9:12], r, parts_x)
         entries = list(product(range(p), range(r)))
         together = emit.registers // 3 if len(entries) <= emit.registers // 3 else LANES // 2
         for start in range(0, len(entries), together):

@@ -19,7 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from xdops.engine.kernels.compiling import inlined
-from xdops.engine.kernels.mixrows import Rows, complex_product, in_columns, summed
+from xdops.engine.kernels.mixrows import RowSet, complex_product, in_columns, summed
 from xdops.engine.kernels.vectors import LANES, Emitter, register_bits, turn
 
 #: Bytes of a vector register.
@@ -49,7 +49,7 @@ def product_tile(
         x_data, y_data, T_data = (emit.data(signature.args[i], args[i]) for i in (5, 9, 13))
         x_base, x_step, x_im = args[6:9]
         at, i_step, j_step, inputs, width = args[14:]
-        rows_out = Rows(emit, y_data, args[10:13], p, parts_out)
+        rows_out = RowSet(emit, y_data, args[10:13], p, parts_out)
         totals = [[[emit.variable() for _ in range(wide)] for _ in range(parts_out)] for _ in range(p)]
         seen, entry = (cgutils.alloca_once(builder, at.type) for _ in range(2))
         rows_of_T = [emit.times(i_step, i) for i in range(p)]
@@ -96,7 +96,7 @@ def gradient_entries(
         emit, eight = Emitter(context, builder, g.dtype, wide=True), Emitter(context, builder, g.dtype)
         g_data, x_data, grad_data = (emit.data(signature.args[i], args[i]) for i in (3, 6, 10))
         g_base, g_im, at, width = args[4], args[5], args[11], args[12]
-        row_g, rows_x = Rows(emit, g_data, (g_base, g_base, g_im), 1, parts_g), Rows(emit, x_data, args[7:10], r, parts_x)
+        row_g, rows_x = RowSet(emit, g_data, (g_base, g_base, g_im), 1, parts_g), RowSet(emit, x_data, args[7:10], r, parts_x)
         totals = [emit.variable() for _ in range(2 * r)]
         for total in totals:
             builder.store(emit.zero(), total)
