@@ -77,9 +77,9 @@ def summed(emit: Emitter, terms: list[Term], start: Any = None) -> Any:
 
 
 @contextmanager
-def in_columns(emit: Emitter, width: Any, vectors: int = 1) -> Iterator[Any]:
-    """A loop over the columns of rows, so many vectors at a time."""
-    zero, lanes = ir.Constant(width.type, 0), ir.Constant(width.type, vectors * emit.lanes)
+def in_columns(emit: Emitter, width: Any) -> Iterator[Any]:
+    """A loop over the columns of rows, a vector at a time."""
+    zero, lanes = ir.Constant(width.type, 0), ir.Constant(width.type, emit.lanes)
     with cgutils.for_range_slice(emit.builder, zero, width, lanes, inc=True) as (column, _):
         yield column
 

@@ -25,62 +25,56 @@ from xdops.engine.kernels.vectors import LANES, Emitter, register_bits, turn
 #: Bytes of a vector register.
 REGISTER = register_bits() // 8
 
-#: Outputs of a tile, and of its columns how many vectors: with both parts of every output as many registers as may be taken.
-TILE, VECTORS = 4, 2 if register_bits() == 512 else 1
+#: Outputs of a tile.
+TILE = 4
 
 #: Entries of a row that are summed at a time.
 ENTRIES = LANES // 2
 
-#: Rows of a large gradient's tile, with as many vectors of a line.
-ROWS = 4
+#: Rows of a large gradient's tile, and vectors of a line: real and imaginary sums take as many registers as can be spared.
+ROWS, VECTORS = 4, 2 if register_bits() == 512 else 1
 
 
 @intrinsic(prefer_literal=True)
 def product_tile(
-    typingctx: Any, outputs: Any, x_parts: Any, y_parts: Any, adjoint: Any, vectors: Any,
+    typingctx: Any, outputs: Any, x_parts: Any, y_parts: Any, adjoint: Any,
     x: Any, x_base: Any, x_step: Any, x_im: Any, y: Any, y_base: Any, y_step: Any, y_im: Any,
     T: Any, at: Any, i_step: Any, j_step: Any, inputs: Any, width: Any,
 ) -> Any:  # fmt: skip
     """y_i = sum_j T[at + i i_step + j j_step] x_j, or with its conjugate, for a literal number of outputs i and all inputs j."""
-    p, parts_in, parts_out, conjugate, wide = (t.literal_value for t in (outputs, x_parts, y_parts, adjoint, vectors))
+    p, parts_in, parts_out, conjugate = (t.literal_value for t in (outputs, x_parts, y_parts, adjoint))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = Emitter(context, builder, x.dtype, wide=True)
-        x_data, y_data, T_data = (emit.data(signature.args[i], args[i]) for i in (5, 9, 13))
-        x_base, x_step, x_im = args[6:9]
-        at, i_step, j_step, inputs, width = args[14:]
-        rows_out = RowSet(emit, y_data, args[10:13], p, parts_out)
-        totals = [[[emit.variable() for _ in range(wide)] for _ in range(parts_out)] for _ in range(p)]
+        x_data, y_data, T_data = (emit.data(signature.args[i], args[i]) for i in (4, 8, 12))
+        x_base, x_step, x_im = args[5:8]
+        at, i_step, j_step, inputs, width = args[13:]
+        rows_out = RowSet(emit, y_data, args[9:12], p, parts_out)
+        totals = [[emit.variable() for _ in range(parts_out)] for _ in range(p)]
         seen, entry = (cgutils.alloca_once(builder, at.type) for _ in range(2))
         rows_of_T = [emit.times(i_step, i) for i in range(p)]
-        with in_columns(emit, width, wide) as column:
-            for total in (total for row in totals for part in row for total in part):
+        with in_columns(emit, width) as column:
+            for total in (total for row in totals for total in row):
                 builder.store(emit.zero(), total)
             builder.store(builder.add(x_base, column), seen)
             builder.store(at, entry)
             with cgutils.for_range(builder, inputs):
                 real, place = builder.load(seen), builder.load(entry)
-                parts = [real, builder.add(real, x_im)][:parts_in]
-                values = [[emit.load(x_data, emit.plus(part, v * emit.lanes)) for part in parts] for v in range(wide)]
+                value = [emit.load(x_data, part) for part in [real, builder.add(real, x_im)][:parts_in]]
                 for i in range(p):
                     index = builder.add(place, rows_of_T[i])
                     number = [emit.splat(T_data, index, part) for part in range(2)]
-                    for v in range(wide):
-                        terms = complex_product(number, values[v], conjugate)
-                        for part in range(parts_out):
-                            total = totals[i][part][v]
-                            builder.store(summed(emit, terms[part], builder.load(total)), total)
+                    for total, terms in zip(totals[i], complex_product(number, value, conjugate), strict=False):
+                        builder.store(summed(emit, terms, builder.load(total)), total)
                 builder.store(builder.add(real, x_step), seen)
                 builder.store(builder.add(place, j_step), entry)
             for i in range(p):
-                for v in range(wide):
-                    made = [builder.load(totals[i][part][v]) for part in range(parts_out)]
-                    rows_out.store(i, emit.plus(column, v * emit.lanes), made)
+                rows_out.store(i, column, [builder.load(total) for total in totals[i]])
         return context.get_dummy_value()
 
     index = types.intp
     places = (x, index, index, index, y, index, index, index, T, index, index, index, index, index)
-    return types.void(outputs, x_parts, y_parts, adjoint, vectors, *places), codegen
+    return types.void(outputs, x_parts, y_parts, adjoint, *places), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -168,19 +162,15 @@ def _product(parts_in, parts_out, adjoint):
 
     @inlined
     def product(outputs, inputs, x, xb, xs, xi, y, yb, ys, yi, T, at, i_step, j_step, width):
+        if outputs < TILE:
+            for i in range(outputs):
+                to, t = yb + i * ys, at + i * i_step
+                product_tile(1, parts_in, parts_out, adjoint, x, xb, xs, xi, y, to, ys, yi, T, t, i_step, j_step, inputs, width)
+            return
         for start in range(0, outputs, TILE):
-            i = max(0, min(start, outputs - TILE))  # where tiles do not fit, some outputs are made twice
-            y0, t = yb + i * ys, at + i * i_step
-            if outputs < TILE:
-                for each in range(outputs):
-                    y1, t1 = yb + each * ys, at + each * i_step
-                    product_tile(
-                        1, parts_in, parts_out, adjoint, 1, x, xb, xs, xi, y, y1, ys, yi, T, t1, i_step, j_step, inputs, width
-                    )  # fmt: skip
-            else:
-                product_tile(
-                    TILE, parts_in, parts_out, adjoint, 1, x, xb, xs, xi, y, y0, ys, yi, T, t, i_step, j_step, inputs, width
-                )  # fmt: skip
+            i = min(start, outputs - TILE)  # where tiles do not fit, some outputs are made twice
+            to, t = yb + i * ys, at + i * i_step
+            product_tile(TILE, parts_in, parts_out, adjoint, x, xb, xs, xi, y, to, ys, yi, T, t, i_step, j_step, inputs, width)
 
     return product
 
