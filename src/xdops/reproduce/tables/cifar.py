@@ -167,6 +167,7 @@ LAPTOP = """LeNet: all images; 4 epochs in batches of 64 instead of 200 in batch
 ResNet-8, three blocks, in ResNet-20's place: all images, 5,000 of the training images held out, 4 epochs in batches of 64 with a
 cosine, enough for the backbone to be right on 70% of the held-out images; every row chooses between two settings on the held-out
 images: step sizes 0.1 and 0.05 of the weights where nothing is searched, no warm-up and one of half the epochs where something is.
+XD has filters of 5 x 5 there, and operations in the place of shortcuts: almost four times the backbone's weights.
 Step sizes of the architecture are twice the paper's, three times with the auxiliary loss; those of LeNet on permuted images were
 chosen on held-out training images, with one seed, the others were not tuned. DARTS starts biased on permuted images too: that was
 decided when one run from a uniform start had ended far below the backbone on the test images. On fewer images for more epochs
