@@ -6,6 +6,7 @@ from torch import Tensor
 
 pytest.importorskip("numba")
 
+from xdops import XDOperation
 from xdops.engine.tiled import Tiled, TiledLayout
 from xdops.engine.workspace import workspace
 
@@ -59,3 +60,11 @@ def test_rows_leave_the_domain(points: int, count: int, columns: int, dtype: tor
     grad = transform.grads[0]
     assert grad is not None
     _check(grad, g.mT.to(A.dtype) @ seen.mH)
+
+
+def test_under_autocast_matrices_keep_their_precision() -> None:
+    torch.manual_seed(0)
+    conv, x = torch.nn.Conv2d(4, 4, 3, padding=1, bias=False), torch.randn(8, 4, 9, 9)
+    with torch.autocast("cpu", torch.bfloat16):
+        tiled, fused = (XDOperation.from_conv(conv, (9, 9), depth=3, plan=plan)(x).float() for plan in ("tiled", "fused"))
+    assert float((tiled - fused).norm() / fused.norm()) < 1e-3  # 4e-3 is what rounding the matrices does

@@ -28,7 +28,8 @@ FEW = 200
 def dense_matrices(matrices: Sequence[KMatrix], parts: Sequence[Part]) -> list[Tensor]:
     """(2, rows, columns) each. By kernels, where there are some; else matrices of one size, depth and radices are merged, and their
     butterflies multiplied, in one go."""
-    if matrices and all(kernels.can_run(b.values.dtype, b.values.device.type) for A in matrices for b in A.butterflies):
+    values = [matrix.butterflies[0].values for matrix in matrices]
+    if values and all(kernels.can_run(v.dtype, v.device.type) for v in values):
         return fused_matrices(matrices, parts)
     made: list[Tensor | None] = [None] * len(matrices)
     alike: dict[tuple[int, tuple[int, ...], bool], list[int]] = {}

@@ -19,7 +19,7 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
 
 
 def evaluate(e: Evaluation, plan: Plan) -> Tensor:
-    matrices = [complex_of(A) for A in dense(e, [(name, i) for name in "KLM" for i in range(e.dims)])]
+    matrices = [complex_of(A) for A in dense(e, [(name, i) for name in "KLM" for i in range(e.dims)], e.dtype)]
     K, L, M = matrices[: e.dims], matrices[e.dims : 2 * e.dims], matrices[2 * e.dims :]
     return formula(e.input, e.taps, e.b, e.C, K, L, M, e.groups)
 

@@ -4,10 +4,9 @@ import torch
 from torch import Tensor
 
 from xdops.engine import costs, kernels
-from xdops.engine.build import dense_matrices, some_columns
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.form import Form
-from xdops.engine.forms.spectral import with_mixing
+from xdops.engine.forms.spectral import dense, with_mixing
 from xdops.engine.fused import FusedLayout
 from xdops.engine.passes import compute
 from xdops.engine.plan import Plan
@@ -43,10 +42,7 @@ def kernel_dtype(e: Evaluation) -> torch.dtype:
 def evaluate(e: Evaluation, plan: Plan) -> Tensor:
     check_kernels(e, "fused")
     dtype = kernel_dtype(e)
-    if e.operands.columns:
-        L = [some_columns(A, columns).to(dtype) for A, columns in zip(e.L, e.operands.columns, strict=True)]
-    else:
-        L = [A.to(dtype) for A in dense_matrices(e.L, [e.part("L", i) for i in range(e.dims)])]
+    L = dense(e, [("L", i) for i in range(e.dims)], dtype)
     layouts = [
         tuple(FusedLayout.of(A, e.part(name, i)) for i, A in enumerate(row)) for name, row in zip("KM", (e.K, e.M), strict=True)
     ]

@@ -42,7 +42,7 @@ def evaluate(e: Evaluation, plan: Plan) -> Tensor:
             assert cut is not None
             layouts[name].append(chain_layout(matrix, cut, e.part(name, i)))
             stages[name] += [stage.to(e.dtype) for stage in chain_stages(matrix, cut, layouts[name][-1])]
-    L = dense(e, [("L", i) for i in range(e.dims)])
+    L = dense(e, [("L", i) for i in range(e.dims)], e.dtype)
     passes = Spectrum(e.groups, tuple(layouts["K"]), tuple(layouts["M"]), plan.by_tap)
     return compute(passes, e.input, e.taps, e.b, e.C, *stages["K"], *L, *stages["M"])
 

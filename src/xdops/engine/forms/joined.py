@@ -31,7 +31,7 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
 
 
 def evaluate(e: Evaluation, plan: Plan) -> Tensor:
-    built = spectral.dense(e, [(name, i) for name in "KLM" for i in range(e.dims)])
+    built = spectral.dense(e, [(name, i) for name in "KLM" for i in range(e.dims)], e.dtype)
     matrices = [kronecker(built[start : start + e.dims]) for start in range(0, 3 * e.dims, e.dims)]
     b = e.b
     passes = Spectrum(e.groups, (None,), (None,), by_tap=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from xdops.engine import costs
@@ -46,7 +47,7 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
     return plan_spectrum("spectral", work, [None] * len(work.sizes), rates, why)
 
 
-def dense(e: Evaluation, names: Sequence[tuple[str, int]]) -> list[Tensor]:
+def dense(e: Evaluation, names: Sequence[tuple[str, int]], dtype: torch.dtype) -> list[Tensor]:
     """K, L or M of a dimension each, as far as it is in use: planar and dense."""
     placed = bool(e.operands.columns)
     together = [key for key in names if not (placed and key[0] == "L")]
@@ -56,11 +57,11 @@ def dense(e: Evaluation, names: Sequence[tuple[str, int]]) -> list[Tensor]:
     for name, i in names:
         if (name, i) not in found:
             found[name, i] = some_columns(matrices[name][i], e.operands.columns[i])
-    return [found[key].to(e.dtype) for key in names]
+    return [found[key].to(dtype) for key in names]
 
 
 def evaluate(e: Evaluation, plan: Plan) -> Tensor:
-    matrices = dense(e, [(name, i) for name in "KLM" for i in range(e.dims)])
+    matrices = dense(e, [(name, i) for name in "KLM" for i in range(e.dims)], e.dtype)
     whole = (None,) * e.dims
     return compute(Spectrum(e.groups, whole, whole, plan.by_tap), e.input, e.taps, e.b, e.C, *matrices)
 

@@ -29,7 +29,7 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
 def evaluate(e: Evaluation, plan: Plan) -> Tensor:
     check_kernels(e, "tiled")
     dtype = kernel_dtype(e)
-    matrices = [A.to(dtype) for A in dense(e, [(name, i) for name in "KLM" for i in range(e.dims)])]
+    matrices = dense(e, [(name, i) for name in "KLM" for i in range(e.dims)], dtype)
     K, M = matrices[: e.dims], matrices[2 * e.dims :]
     passes = Spectrum(
         e.groups,
