@@ -4,6 +4,7 @@ The program says at which step it is; at step SEARCH_HOLD ("EPOCH STEP") it wait
 process of rank SEARCH_LATE does not look for a checkpoint before there is one.
 """
 
+import atexit
 import dataclasses
 import json
 import os
@@ -158,7 +159,13 @@ def look_late(folder: Path, run: str | None = None) -> Checkpoint | None:
     return newest(folder, run)
 
 
+def say_whether_connected() -> None:
+    if torch.distributed.is_initialized():
+        print("still connected", flush=True)
+
+
 def main() -> None:
+    atexit.register(say_whether_connected)  # what is registered later is called before
     settings, problem = SUMMED if "summed" in sys.argv else (SETTINGS, make_problem())
     if "SEARCH_SIGNALS" in os.environ:
         signals._SAME_WISH = 0.0  # as many wishes as signals, however quickly they follow

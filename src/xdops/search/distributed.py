@@ -1,5 +1,6 @@
 """Devices, precision and several processes, through Lightning Fabric."""
 
+import atexit
 import logging
 import os
 from collections.abc import Callable
@@ -117,7 +118,16 @@ def _unpack(fabric: Fabric, network: nn.Module, parcel: _Parcel) -> Any:
 def launch(fabric: Fabric, function: Callable[..., Any], network: nn.Module, *arguments: Any) -> Any:
     """function(fabric, network, *arguments) in this process, once it is connected with the others, if there are any."""
     start: Callable[..., Any] = _unpack
+    if fabric.world_size > 1:
+        atexit.unregister(_disconnect)
+        atexit.register(_disconnect)
     return fabric.launch(start, network, _Parcel(function, arguments))
+
+
+def _disconnect() -> None:
+    """End the threads of the connection: one that asks for the interpreter while it shuts down aborts the process."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def parallel(fabric: Fabric, network: nn.Module) -> nn.Module:
