@@ -40,9 +40,15 @@ def test_candidates_take_turns_and_the_first_round_is_not_counted(measure) -> No
 
 
 def test_quick_candidates_run_once_more_before_each_time_that_counts(measure) -> None:
-    bench, timings = measure(3, a=[0.01] * 7, b=[1.0] * 5)
+    bench, timings = measure(3, a=[0.05] * 7, b=[1.0] * 5)
     assert bench.calls == ["a", "b", "a", "a", "b", "b", *["a", "a", "b"] * 2]
-    assert timings["b"].ratio == pytest.approx(100)
+    assert timings["b"].ratio == pytest.approx(20)
+
+
+def test_very_quick_candidates_are_timed_several_times_in_a_row_and_the_mean_counts(measure) -> None:
+    bench, timings = measure(2, a=[0.005, *[0.005, 0.002, 0.004, 0.006, 0.008] * 2], b=[1.0] * 4)
+    assert bench.calls == ["a", "b", *["a"] * 5, "b", "b", *["a"] * 5, "b"]
+    assert timings["a"].seconds == pytest.approx(0.005)
 
 
 def test_a_ratio_is_the_median_over_repetitions_of_the_ratio_within_each(measure) -> None:

@@ -23,6 +23,7 @@ from xdops.engine.passes import Maybe, compute
 from xdops.engine.plan import Plan
 from xdops.engine.planar import matmul, multiply, rotate
 from xdops.engine.rates import Rates
+from xdops.engine.tap_products import products, products_back
 from xdops.engine.workload import Workload
 from xdops.engine.workspace import Workspace, workspace
 
@@ -172,13 +173,15 @@ class _Taps:
         batch, c_in, m = x.shape
         (n, k), space = L.shape[1:], workspace()
         stacked, mixing = M.reshape(2 * n, m), w.reshape(self.groups, w.shape[0] // self.groups, -1)
-        grad_x, grad_w = torch.zeros_like(x), torch.zeros_like(mixing)
-        grad_K, grad_L, grad_M = torch.empty_like(K), torch.zeros_like(L), torch.zeros_like(M).view(2 * n, m)
+        K, taps = K.contiguous(), L.mT.contiguous()
+        grad_x, grad_w = torch.zeros_like(x), x.new_empty(0)
+        grad_K, grad_taps, grad_M = torch.empty_like(K), torch.zeros_like(taps), torch.zeros_like(M).view(2 * n, m)
         for index, (part, seen) in enumerate(self.reach.blocks(m)):
             A, z = kept[2 * index : 2 * index + 2]
             r = part.stop - part.start
             grad_y = g[:, :, part].reshape(batch, self.groups, -1, r)
-            grad_w += (grad_y @ z.mT).sum(0)
+            own = (grad_y @ z.mT).sum(0) if batch > 1 else (grad_y @ z.mT)[0]
+            grad_w = grad_w.add_(own) if index else own
             grad_z = torch.matmul(mixing.mT, grad_y, out=space.empty(tuple(z.shape), z)).view(batch * c_in, k * r)
             if needs[0]:
                 grad_x[:, :, :seen] += (grad_z @ A.view(k * r, seen)).view(batch, c_in, seen)
@@ -188,11 +191,10 @@ class _Taps:
                 torch.mm(grad_z.t(), x[:, :, :seen].reshape(batch * c_in, seen), out=flat)
                 self.reach.mask_(grad_A, part)
                 if needs[4]:
-                    grad_M[:, :seen].addmm_(_signed(K[:, part], L, space).t(), flat)
-                signed = space.empty((k, r, 2, n), x)
-                torch.mm(flat, stacked[:, :seen].t(), out=signed.view(k * r, 2 * n))
-                _unsigned(signed, K[:, part], L, grad_K[:, part], grad_L, space)
-        grads = (grad_x, grad_w.view_as(w), grad_K, grad_L, grad_M.view_as(M))
+                    grad_M[:, :seen].addmm_(products(K, taps, part, space).t(), flat)
+                scaled = torch.mm(flat, stacked[:, :seen].t(), out=space.empty((k * r, 2 * n), x))
+                products_back(scaled, K, taps, part, grad_K, grad_taps, space)
+        grads = (grad_x, grad_w.view_as(w), grad_K, grad_taps.mT, grad_M.view_as(M))
         return [grad if need else None for grad, need in zip(grads, needs, strict=True)]
 
     def plain(self, tensors: Sequence[Maybe]) -> Tensor:
@@ -206,28 +208,9 @@ class _Taps:
 def made(K: Tensor, L: Tensor, M: Tensor, part: slice, seen: int, space: Workspace) -> Tensor:
     """(k, rows of the part, seen): the matrices of one block, not masked yet."""
     A = space.empty((L.shape[2], part.stop - part.start, seen), K)
-    torch.mm(_signed(K[:, part], L, space), M[:, :, :seen].reshape(-1, seen), out=A.view(-1, seen))
+    scaled = products(K.contiguous(), L.mT.contiguous(), part, space)
+    torch.mm(scaled, M[:, :, :seen].reshape(-1, seen), out=A.view(-1, seen))
     return A
-
-
-def _unsigned(signed: Tensor, K: Tensor, L: Tensor, grad_K: Tensor, grad_L: Tensor, space: Workspace) -> None:
-    """From the gradient of `_signed`, (k, r, 2, n): K's into grad_K, L's onto grad_L."""
-    real, imaginary = signed[:, :, 0], signed[:, :, 1]  # gradients of Re and of -Im of K diag(L[:, j])
-    taps, t = L.mT[:, :, None, :], space.empty(tuple(real.shape), signed)  # (2, k, 1, n)
-    torch.sum(torch.mul(real, taps[0], out=t).addcmul_(imaginary, taps[1], value=-1), dim=0, out=grad_K[0])
-    torch.sum(torch.mul(real, taps[1], out=t).addcmul_(imaginary, taps[0]), dim=0, out=grad_K[1]).neg_()
-    grad_L[0] += torch.mul(real, K[0], out=t).addcmul_(imaginary, K[1], value=-1).sum(1).t()
-    grad_L[1] -= torch.mul(real, K[1], out=t).addcmul_(imaginary, K[0]).sum(1).t()
-
-
-def _signed(K: Tensor, L: Tensor, space: Workspace) -> Tensor:
-    """(k r, 2 n): real part and negated imaginary part of K diag(L[:, j]), side by side."""
-    (_, r, n), k = K.shape, L.shape[2]
-    taps = L.mT[:, :, None, :]
-    out = space.empty((k, r, 2, n), K)
-    torch.mul(K[0], taps[0], out=out[:, :, 0]).addcmul_(K[1], taps[1], value=-1)
-    torch.mul(K[0], taps[1], out=out[:, :, 1]).addcmul_(K[1], taps[0]).neg_()
-    return out.view(k * r, 2 * n)
 
 
 def causal_mask(rows: range, columns: range, ahead: int, like: Tensor) -> Tensor:
