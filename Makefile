@@ -40,8 +40,10 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
-# Two workers with one thread each: more threads than cores only wait for each other.
+# Kernels are compiled beforehand, as many processes of the tests would each do it for themselves. Then two workers with one thread
+# each: more threads than cores only wait for each other.
 unit: $(DEV)
+	$(BIN)/python tests/support/compile_kernels.py
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 # Other instructions and other numbers of threads round otherwise; what training achieves must not depend on it.

@@ -85,10 +85,11 @@ class Native:
         self.compiled: list[Any] = []  # code lives as long as what it belongs to
 
     def __call__(self, dtype: Any, row: list[int], parts: int) -> None:
-        body = self.bodies.get(dtype) or self._compile(dtype)
+        body = self.bodies.get(dtype) or self.compile(dtype)
         run_parts(body, (ctypes.c_int64 * (OWN + len(row)))(0, parts, *row), parts)
 
-    def _compile(self, dtype: Any) -> Any:
+    def compile(self, dtype: Any) -> Any:
+        """Compile it now."""
         number = types.float32 if dtype.itemsize == 4 else types.float64
         signature = types.void(types.CPointer(number))
 
