@@ -10,7 +10,7 @@ this order. The last one is `width`, how many columns there are.
 # Numba compiles plain Python; its types are numba's, found at the first call.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
-from xdops.engine.kernels.compiling import called, inlined
+from xdops.engine.kernels.compiling import called, inlined, spliced
 from xdops.engine.kernels.mixrows import mix_rows, mix_rows_back, rows_gradient
 from xdops.engine.kernels.tiles import adjoint_product, factor_gradient, matrix_gradient, product
 from xdops.engine.kernels.vectors import LANES, copy8
@@ -82,7 +82,7 @@ def sizes(kind, s, blocks):
     return kind, kind, blocks, s
 
 
-@inlined
+@spliced
 def mix_large(kind, s, blocks, offset, parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, hold, width):
     """A factor of any radix, or a dense matrix. A factor's y may be x: its outputs are held until all inputs have been seen."""
     p, r, blocks, s = sizes(kind, s, blocks)
@@ -96,7 +96,7 @@ def mix_large(kind, s, blocks, offset, parts_in, parts_out, x, xb, xs, xi, y, yb
                 copy_rows(hold, row, y, yb + first * ys, s * ys, yi, parts_out, p, width)
 
 
-@inlined
+@spliced
 def back_large(kind, s, blocks, offset, parts_g, parts_x, g, gb, gs, gi, x, xb, xs, xi, out, ob, os, oi, T, grad, hold, width):
     p, r, blocks, s = sizes(kind, s, blocks)
     dense, row = kind == DENSE, 2 * width

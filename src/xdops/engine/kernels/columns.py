@@ -97,7 +97,7 @@ def expect(out, side, q, first, width):
             prefetch(out, i * q + first + c)
 
 
-@inlined
+@spliced
 def mix_chunk(step, chunk, chunks, rows, parts_in, parts_out, source, target, values, hold, span):
     """One factor on one of equal chunks of rows; source and target are (array, base, step, im) of all rows."""
     kind, s, blocks, offset = step[0], step[1], step[2], step[3]
@@ -110,7 +110,7 @@ def mix_chunk(step, chunk, chunks, rows, parts_in, parts_out, source, target, va
     )  # fmt: skip
 
 
-@inlined
+@spliced
 def forward_part(x, x_side, y, y_side, q, values, steps, runs, first_block, last_block, work, wide):
     """y = A x for some blocks of columns. work holds one block and the rows of the largest factor."""
     count, rows, row = len(steps), max(x_side[2], y_side[2]), 2 * wide
@@ -148,7 +148,7 @@ def seen_by(j, chunk, size, steps, source, work, row, wide):
     return work, base - chunk * size * row if steps[j, 5] else base, row, wide
 
 
-@inlined
+@spliced
 def backward_part(g, y_side, x, x_side, out, q, values, grad, steps, runs, first_block, last_block, work, wide):
     """From g, the gradient of y = A x, and x for some blocks of columns: out = A^H g, and grad collects the factors' gradients.
 

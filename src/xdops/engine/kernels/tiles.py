@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from xdops.engine.kernels.compiling import inlined
+from xdops.engine.kernels.compiling import inlined, spliced
 from xdops.engine.kernels.mixrows import RowSet, complex_product, in_columns, summed
 from xdops.engine.kernels.vectors import LANES, Emitter, register_bits, turn
 
@@ -228,7 +228,7 @@ entries_2_2, entries_1_2, entries_2_1 = _entries(2, 2), _entries(1, 2), _entries
 lines_2_2, lines_1_2, lines_2_1 = _lines(2, 2), _lines(1, 2), _lines(2, 1)
 
 
-@inlined
+@spliced
 def product(p, r, parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, at, width):
     """y = T x for a matrix (p, r); x and y lie apart."""
     if parts_in == 1:
@@ -239,7 +239,7 @@ def product(p, r, parts_in, parts_out, x, xb, xs, xi, y, yb, ys, yi, T, at, widt
         product_2_2(p, r, x, xb, xs, xi, y, yb, ys, yi, T, at, 2 * r, 2, width)
 
 
-@inlined
+@spliced
 def adjoint_product(p, r, parts_g, parts_x, g, gb, gs, gi, out, ob, os, oi, T, at, width):
     """out = T^H g for a matrix (p, r); both lie apart."""
     if parts_g == 1:
@@ -250,7 +250,7 @@ def adjoint_product(p, r, parts_g, parts_x, g, gb, gs, gi, out, ob, os, oi, T, a
         adjoint_2_2(r, p, g, gb, gs, gi, out, ob, os, oi, T, at, 2, 2 * r, width)
 
 
-@inlined
+@spliced
 def factor_gradient(r, parts_g, parts_x, g, gb, gs, gi, x, xb, xs, xi, grad, at, width):
     """grad += g x^H, for a factor's matrix (r, r)."""
     if parts_g == 1:
