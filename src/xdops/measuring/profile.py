@@ -17,6 +17,9 @@ KINDS = {
     },
 }  # fmt: skip
 
+#: Compiled kernels, by how their names begin.
+KERNELS, OURS = "kernels", "xdops::"
+
 REST = "calls and rest"
 
 #: The profiler's own switch, and the level above all that it prints of its own accord.
@@ -41,9 +44,12 @@ def time_shares(step: Callable[[], object], steps: int = 3) -> dict[str, float]:
     with quiet_profiler(), profile(activities=[ProfilerActivity.CPU]) as profiler:
         for _ in range(steps):
             step()
-    spent = dict.fromkeys((*KINDS, REST), 0.0)
+    spent = dict.fromkeys((KERNELS, *KINDS, REST), 0.0)
     for event in profiler.key_averages():
-        kind = next((kind for kind, names in KINDS.items() if event.key in names), REST)
-        spent[kind] += event.self_cpu_time_total
+        spent[_kind(event.key)] += event.self_cpu_time_total
     total = sum(spent.values()) or 1.0
     return {kind: time / total for kind, time in spent.items()}
+
+
+def _kind(name: str) -> str:
+    return KERNELS if name.startswith(OURS) else next((kind for kind, names in KINDS.items() if name in names), REST)

@@ -148,6 +148,18 @@ def layer_table(measured: Measured) -> str:
     return _table(head, lines, left=2)
 
 
+def profile(measured: Measured) -> str:
+    """Where time goes: rates of the convolution and of the operation, each by its own count, and shares of the latter's time."""
+    kinds = ["kernels", "products", "batched products", "elementwise", "copies", "calls and rest"]
+    by_name = {layer.name: layer for layer in layers.LAYERS}
+    lines = []
+    for row in measured.layers["layers"]:
+        c, t = counts(by_name[row["layer"]], row["plan"]), row["training"]
+        rates = [_number(flops / t[what]["seconds"] / 1e9, 0) for what, flops in (("conv", c.conv), ("auto", c.plan))]
+        lines.append([row["layer"], *rates, *(f"{100 * row['profile'].get(kind, 0):.0f}%" for kind in kinds)])
+    return _table(["layer", "conv Gflop/s", "XD Gflop/s", *kinds], lines)
+
+
 def picture(measured: Measured) -> str:
     return f"![Ratio of a training step to the convolution's against size, for every form]({measured.picture})\n"
 
@@ -169,6 +181,7 @@ BLOCKS: dict[str, Callable[[Measured], str]] = {
     "conditions": conditions,
     "targets": targets,
     "layers": layer_table,
+    "profile": profile,
     "sizes": picture,
     "networks": network_lines,
 }

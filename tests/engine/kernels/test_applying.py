@@ -189,3 +189,12 @@ def test_rows_may_go_through_in_chunks(entering: bool, depth: int, half: bool, m
             assert applying.steps_of(case.shapes, 24, 128).runs.tensor[:, 2].max() > 1
         test(case, True, torch.float64)
     applying.steps_of.cache_clear()
+
+
+def test_kernels_bear_their_names_in_a_profile() -> None:
+    case = ENTERING["radix 2"]
+    values = joined_values(_values(case.shapes, torch.float32))
+    x, y = torch.randn(case.columns, 16), torch.empty(2, 16, case.columns)
+    with torch.profiler.profile() as profiler:
+        multiply(case.shapes, values, x, Side(16, 16, parts=1), y, Side(16, 16, turned=False), workspace())
+    assert "xdops::transforming forward" in {event.key for event in profiler.key_averages()}

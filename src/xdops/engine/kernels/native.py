@@ -12,9 +12,11 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from llvmlite import ir
 from numba import carray, cfunc, types
 from numba.extending import intrinsic
+from torch.profiler import record_function
 
 from xdops.engine.kernels.compiling import compiling, inlined
 from xdops.engine.kernels.team import Body
@@ -81,12 +83,18 @@ class Native:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        self.name = f"xdops::{function.__module__.rsplit('.', 1)[-1]} {function.__name__}"  # in a profile
         self.bodies: dict[Any, Any] = {}
         self.compiled: list[Any] = []  # code lives as long as what it belongs to
 
     def __call__(self, dtype: Any, row: list[int], parts: int) -> None:
         body = self.bodies.get(dtype) or self.compile(dtype)
-        run_parts(body, (ctypes.c_int64 * (OWN + len(row)))(0, parts, *row), parts)
+        told = (ctypes.c_int64 * (OWN + len(row)))(0, parts, *row)
+        if torch.autograd._profiler_enabled():
+            with record_function(self.name):
+                run_parts(body, told, parts)
+        else:
+            run_parts(body, told, parts)
 
     def compile(self, dtype: Any) -> Any:
         """Compile it now."""
