@@ -69,6 +69,12 @@ def test_enough_seeds_speak_of_training() -> None:
     assert "too few" not in sentence
 
 
+def test_a_difference_over_fewer_seeds_than_the_means_says_so() -> None:
+    sentence = verdict(compared(accuracies("backbone", 0.90, 0.91, 0.80), accuracies("xd", 0.97, 0.98)))
+    assert "97.50 ± 0.71% against the backbone's 87.00 ± 6.08%, a difference of +7.00 points" in sentence
+    assert "over 1,000 test examples and the 2 seeds that both have" in sentence
+
+
 def test_few_seeds_that_disagree_are_told() -> None:
     sentence = verdict(compared(accuracies("backbone", 0.95, 0.6), accuracies("xd", 0.94, 0.95)))
     assert sentence.startswith("XD helped on average, but in 1 of 2 seeds only: ")

@@ -53,6 +53,11 @@ class LearnableKMatrix(nn.Module):
     def n(self) -> int:
         return math.prod(self.layout[0][0])
 
+    @property
+    def points(self) -> int:
+        """Of the domain: n, or n/2."""
+        return self.n // 2 if any(half for *_, half in self.layout) else self.n
+
     def forward(self, x: Tensor, dim: int = -1) -> Tensor:
         return self.matrix.apply(x, dim)
 

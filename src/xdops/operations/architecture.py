@@ -28,12 +28,29 @@ GEOMETRY = (
 )  # fmt: skip
 
 
+#: What of that is fixed when an operation is made: its axes are made from it, and do not look at it again.
+FIXED = frozenset(GEOMETRY) - {"in_channels", "out_channels"}
+
+
+class FixedGeometry(nn.Module):
+    """Refuses what a convolution would take: another stride, padding or dilation, set on a layer that is there already."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and name in self.__dict__ and value != self.__dict__[name]:
+            raise XDError(
+                f"{name} = {value!r}, set on a {type(self).__name__}",
+                f"{self.__dict__[name]!r}: where inputs and outputs sit is fixed when an operation is made",
+                "xdops.revert_(model), change the convolution, then xdops.convert_(model, x)",
+            )
+        super().__setattr__(name, value)
+
+
 def computes_weight(hook: object) -> bool:
     """Whether it is one of torch's hooks that compute a layer's weight anew at every call: pruning, and the older norms."""
     return isinstance(hook, BasePruningMethod | SpectralNorm | WeightNorm)
 
 
-class BaseOperation(nn.Module):
+class BaseOperation(FixedGeometry):
     """K, L, M: one K-matrix per dimension. b, C: real pairs, or None for absent. `trained` names the parameters that learn; the
     others are fixed. `source` is the layer that the warm start was made from.
     """
@@ -43,6 +60,10 @@ class BaseOperation(nn.Module):
     M: nn.ModuleList
     b: nn.Parameter | None
     C: nn.Parameter | None
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
 
     def _register(
         self,
@@ -95,6 +116,21 @@ class BaseOperation(nn.Module):
     def matrix(self, name: str) -> Kronecker:
         """K, L or M as it is now."""
         return Kronecker([m.matrix for m in self._learnable(name)])
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
+
+    def _check_shapes(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Refuse filters, bias, b and C of other shapes than the operation was made for, whoever put them there: kernels see memory
+        as it lies. K, L and M check their own."""
+        b, C = read(self, "b"), read(self, "C")
+        _check_shape("weight", weight, self._weight_shape())
+        if bias is not None:
+            _check_shape("bias", bias, (self.out_channels,))
+        if b is not None:
+            _check_shape("b", b, (*[m.points for m in self._learnable("M")], 2))
+        if C is not None:
+            _check_shape("C", C, (self.out_channels, self.in_channels // self.groups, 2))
 
     def _learnable(self, name: str) -> list[LearnableKMatrix]:
         matrices: Any = self._modules[name]  # past the lookups of nn.Module, which small layers would feel
@@ -182,7 +218,7 @@ class BaseOperation(nn.Module):
     def look_like(self, conv: nn.Module) -> None:
         """Take over what the convolution says about itself, which a network's own code may read. It computes by its own axes."""
         for name in ("stride", "padding", "dilation", "output_padding", "transposed"):
-            setattr(self, name, getattr(conv, name))
+            nn.Module.__setattr__(self, name, getattr(conv, name))
 
     def _looking_like_this(self, module: nn.Module) -> nn.Module:
         for name in GEOMETRY:
@@ -192,3 +228,12 @@ class BaseOperation(nn.Module):
 
     def _said_of_training(self) -> str:
         return f"trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
+
+
+def _check_shape(name: str, given: Tensor, expected: tuple[int, ...]) -> None:
+    if given.shape != expected:
+        raise XDError(
+            f"{name} of shape {tuple(given.shape)}",
+            f"{expected}, for which the operation was made",
+            "XDOperation.from_conv of a convolution that has it",
+        )

@@ -27,6 +27,7 @@ from xdops.engine.spectrum import Spectrum
 from xdops.engine.tracing import is_traced
 from xdops.engine.workspace import workspace
 from xdops.errors import XDError
+from xdops.operations.architecture import FixedGeometry
 from xdops.operations.axes import Axis
 from xdops.operations.definition import check_device, check_dtype, check_input
 from xdops.operations.fixed import GridRanges, dense_matrix, matrix_modules, matrix_of, points_in
@@ -72,7 +73,7 @@ def _one_matrix(op: "XDOperation", e: Evaluation) -> nn.Module | None:
     return DenseOperator(columns, e.x.shape[1:], op.bias)
 
 
-class DenseOperator(nn.Module):
+class DenseOperator(FixedGeometry):
     """One matrix for inputs of one size: y = A x + bias, everything flattened."""
 
     matrix: Tensor
@@ -99,7 +100,7 @@ class DenseOperator(nn.Module):
         return torch.addmm(self.offset, input.flatten(1), self.matrix).unflatten(1, self.outputs)
 
 
-class _Merged(nn.Module):
+class _Merged(FixedGeometry):
     """What both kinds below share: inputs are checked, padded and placed; the bias is added."""
 
     bias: Tensor | None

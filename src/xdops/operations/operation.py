@@ -166,6 +166,10 @@ class XDOperation(BaseOperation):
         device = self._learnable("L")[0].tensors()[0].device
         return [torch.tensor(columns, device=device) for columns in self.columns]
 
+    def _weight_shape(self) -> tuple[int, ...]:
+        first, second = (self.in_channels, self.out_channels) if self.transposed_weight else (self.out_channels, self.in_channels)
+        return (first, second // self.groups, *self.kernel_size, *([2] if self.complex_weight else []))
+
     def description(self, axes: tuple[Axis, ...] | None = None) -> Description:
         """What the engine has to know beside the tensors; with other axes, if fewer outputs are wanted."""
         K, L, M = [tuple([m.layout for m in self._learnable(name)]) for name in "KLM"]
@@ -208,6 +212,7 @@ class XDOperation(BaseOperation):
         else:
             check_shape(tuple(input.shape), input.dtype, self.in_channels, axes)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
+        self._check_shapes(weight, bias)
         check_device(input, weight)
         check_dtype(input, weight.dtype)
         if not traced and self.plan in ("auto", "source") and self._is_source():
@@ -248,6 +253,7 @@ class XDOperation(BaseOperation):
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
         with self.settled(), torch.inference_mode(False):  # what is made now may meet autograd later
+            self._check_shapes(self.weight, self.bias)
             return self._looking_like_this(merged(self, size))
 
     @checked

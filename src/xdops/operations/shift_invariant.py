@@ -114,6 +114,7 @@ class ShiftInvariantOperation(BaseOperation):
             return as_node(self, input)
         self._check(input)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
+        self._check_shapes(weight, bias)
         description, operands = self.description(), self.operands(weight)
         if is_compiled():
             device = input.device.type
@@ -171,6 +172,7 @@ class ShiftInvariantOperation(BaseOperation):
 
     def _convolution(self) -> nn.Module:
         operands, bias, dims = self.operands(), read(self, "bias"), len(self.windows)
+        self._check_shapes(operands.weight, bias)
         filters = long_filters(self.description(), operands).to(operands.weight.dtype)
         even = all(low == high for low, high in (w.pad for w in self.windows))
         conv = _LAYERS[dims](

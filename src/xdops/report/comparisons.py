@@ -104,7 +104,7 @@ def place(first: Compared, placed: Compared) -> str:
 def judgement(pair: Compared) -> str:
     name, base, found = NAMES[pair.new.space], pair.base, pair.found
     figures = f"test {base.metric} {with_spread(pair.new)} against the backbone's {with_spread(base)}"
-    how_sure = f"{CONFIDENCE:.0%} interval over {sample(found)}: {interval(pair)}"
+    how_sure = f"{CONFIDENCE:.0%} interval over {sample(pair)}: {interval(pair)}"
     by = f"a difference of {amount(found.difference, base.metric)} ({how_sure})"
     single = len(found.seeds) == 1
     chance = "one seed cannot tell skill from chance: add --seeds 3."
@@ -153,9 +153,11 @@ def beside(pair: Compared) -> str:
     return f"Against {NAMES[pair.base.space]}: {word}, {by} ({interval(pair)})."
 
 
-def sample(found: Comparison) -> str:
-    count = len(found.seeds)
-    return f"{several(found.examples, 'test example')} and {several(count, 'seed')}"
+def sample(pair: Compared) -> str:
+    """What the difference was taken over; where a space has more seeds, its own figures are of all of them."""
+    count, examples = len(pair.found.seeds), several(pair.found.examples, "test example")
+    shared = "" if len(pair.new.test) == len(pair.base.test) == count else " that both have"
+    return f"{examples} and {'the ' if shared else ''}{several(count, 'seed')}{shared}"
 
 
 def interval(pair: Compared) -> str:

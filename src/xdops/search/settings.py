@@ -172,7 +172,8 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
 
 def _at_least(name: str, value: float, least: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
-        raise XDError(f"{name}={value!r}", f"a number of at least {least}", f"{name}={max(least, 1)}")
+        usual = 0.01 if name == "lr" else 1
+        raise XDError(f"{name}={value!r}", f"a number of at least {least}", f"{name}={max(least, usual)}")
     if isinstance(least, int) and name in _WHOLE and not isinstance(value, int):
         raise XDError(f"{name}={value!r}", "a whole number", f"{name}={max(round(value), least)}")
 
