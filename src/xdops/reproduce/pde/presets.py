@@ -158,7 +158,8 @@ BURGERS = {
         held_out=100,
         tried=THREE,
         at={
-            (256, method): {"lr": 2e-3, "own_lr": {"FNO": 8e-3, "FNO XD": 4e-3}, "tried": FOUR}
+            (resolution, method): {"lr": 2e-3, "own_lr": {"FNO": 8e-3, "FNO XD": 4e-3}, "tried": FOUR}
+            for resolution in (256, 512, 1024)
             for method in ("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD")
         },
         methods=("CNN", "FNO", "CNN XD", WITH_B_AND_C, "FNO XD"),
