@@ -99,3 +99,12 @@ def test_another_geometry_is_refused_where_a_convolution_would_follow_it(state: 
             setattr(layer, attribute, value)
         setattr(layer, attribute, before)  # nothing changes
         assert torch.equal(layer(x), y)
+
+
+@pytest.mark.parametrize(("mode", "padding", "least"), [("reflect", 2, 3), ("circular", 3, 3)])
+def test_inputs_that_are_too_short_to_be_padded_are_refused(mode: str, padding: int, least: int) -> None:
+    conv = nn.Conv1d(2, 3, 3, padding=padding, padding_mode=mode)
+    op, enough = XDOperation.from_conv(conv, 5), torch.randn(1, 2, least)
+    torch.testing.assert_close(op(enough), conv(enough), rtol=1e-5, atol=1e-5)
+    with pytest.raises(XDError, match=f"an input of length {least - 1}; expected at least {least}, to be padded by"):
+        op(enough[..., 1:])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def causal_definition(op: XDOperation, x: Tensor, plan: str) -> Tensor:
     """y[o] = sum_{i, j} Re(C[o, i] (w[o, i, j] + b's share)) masked: one tap at a time, in complex arithmetic."""
     assert op.causal is not None
-    check_input(x, op.in_channels, op.axes)
+    check_input(x, op.in_channels, op.axes, op.padding_mode)
     rows = op.axes[0].rows(x.shape[2])
     x = pad(x, op.axes, op.padding_mode)
     K, L, M = (op.matrix(name).matrices[0] for name in "KLM")

@@ -31,7 +31,7 @@ def xd_operation(
     plan: str = "staged",
 ) -> Tensor:
     """x (batch, c_in, m...), weight (c_out, c_in/groups, k...) real or complex, b (n..., 2), C (c_out, c_in/groups, 2)."""
-    check_input(x, weight.shape[1] * groups, axes)
+    check_input(x, weight.shape[1] * groups, axes, padding_mode)
     rows = [axis.rows(m) for axis, m in zip(axes, x.shape[2:], strict=True)]
     placed = place(pad(x, axes, padding_mode), axes, x.shape[2:])
     x_hat = M.apply_grid(placed, plan=plan)  # (batch, c_in, n...)
@@ -59,16 +59,16 @@ def check_dense(x: Tensor) -> None:
         raise XDError(f"an input that is {'nested' if x.is_nested else x.layout}", "a dense tensor", dense)
 
 
-def check_input(x: Tensor, channels: int, axes: Sequence[Axis]) -> None:
-    """Refuse a wrong number of dimensions, wrong channels, integers, and anything larger than the operation."""
+def check_input(x: Tensor, channels: int, axes: Sequence[Axis], padding_mode: str) -> None:
+    """Refuse wrong numbers of dimensions or channels, integers, more points than the operation has, or fewer than it pads by."""
     check_dense(x)
-    _check(x.shape, x.dtype, channels, axes)
+    _check(x.shape, x.dtype, channels, axes, padding_mode)
 
 
 @lru_cache(maxsize=4096)
-def check_shape(shape: tuple[int, ...], dtype: torch.dtype, channels: int, axes: tuple[Axis, ...]) -> None:
+def check_shape(shape: tuple[int, ...], dtype: torch.dtype, channels: int, axes: tuple[Axis, ...], padding_mode: str) -> None:
     """The same for a shape that is likely to come again: what has passed once is not checked again."""
-    _check(shape, dtype, channels, axes)
+    _check(shape, dtype, channels, axes, padding_mode)
 
 
 def check_device(x: Tensor, weight: Tensor) -> None:
@@ -97,7 +97,7 @@ def check_dtype(x: Tensor, dtype: torch.dtype) -> None:
         raise XDError(f"an input of dtype {x.dtype}", f"{dtype}, the dtype of the operation", parts)
 
 
-def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequence[Axis]) -> None:
+def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequence[Axis], padding_mode: str) -> None:
     check_floating(dtype, "an input")
     if len(shape) != len(axes) + 2:
         raise XDError(
@@ -113,3 +113,13 @@ def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequen
         )
     for dim, (m, axis) in enumerate(zip(shape[2:], axes, strict=True)):
         axis.check(m, dim)
+        check_padding(m, axis.padding(m), padding_mode)
+
+
+def check_padding(m: int, pad: tuple[int, int], padding_mode: str) -> None:
+    """Refuse an input of length m that has too few points to be padded by."""
+    least = max(pad) + {"circular": 0, "reflect": 1}.get(padding_mode, -max(pad))
+    if least > 0 and m < least:
+        raise XDError(
+            f"an input of length {m}", f"at least {least}, to be padded by {max(pad)} in mode {padding_mode}", "a longer input"
+        )

@@ -49,7 +49,7 @@ def merged(op: "XDOperation", input_size: Sequence[int] | None) -> nn.Module:
         return op.source.layer(o.weight, op.bias)
     lengths = tuple(axis.longest for axis in op.axes) if input_size is None else tuple(input_size)
     x = o.weight.new_zeros(TYPICAL_BATCH, op.in_channels, *lengths)
-    check_input(x, op.in_channels, op.axes)
+    check_input(x, op.in_channels, op.axes, op.padding_mode)
     e = Evaluation(op.description(), o, x, x.dtype)
     if input_size is not None and (whole := _one_matrix(op, e)) is not None:
         return whole
@@ -114,7 +114,7 @@ class _Merged(FixedGeometry):
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
             return as_node(self, input)
-        check_input(input, self.in_channels, self.axes)
+        check_input(input, self.in_channels, self.axes, self.padding_mode)
         check_device(input, self.weights())
         check_dtype(input, self.weights().dtype)
         lengths = input.shape[2:]

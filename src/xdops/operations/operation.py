@@ -208,9 +208,9 @@ class XDOperation(BaseOperation):
         check_dense(input)
         traced = is_traced(input)
         if traced:
-            check_input(input, self.in_channels, axes)
+            check_input(input, self.in_channels, axes, self.padding_mode)
         else:
-            check_shape(tuple(input.shape), input.dtype, self.in_channels, axes)
+            check_shape(tuple(input.shape), input.dtype, self.in_channels, axes, self.padding_mode)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
         self._check_shapes(weight, bias)
         check_device(input, weight)
@@ -240,7 +240,7 @@ class XDOperation(BaseOperation):
     @checked
     def plan_for(self, x: Tensor) -> Plan:
         """How an input like x is evaluated: `print(op.plan_for(x))`."""
-        check_shape(tuple(x.shape), x.dtype, self.in_channels, self.axes)
+        check_shape(tuple(x.shape), x.dtype, self.in_channels, self.axes, self.padding_mode)
         return plan_of(Evaluation(self.description(), self.operands(), x, x.dtype), source=self._is_source())
 
     def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
