@@ -100,7 +100,7 @@ def documents(home: Path) -> None:
         "size": [64],
         "kernels_gain": 1.2,
     }
-    layer |= {"depth3_over_depth1": 1.3, "auto_over_best": 1.0, "memory_ratio": 1.1}
+    layer |= {"depth3_over_depth1": 1.3, "auto_over_best": 1.0, "memory_ratio": 1.1, "profile": {"kernels": 0.6, "products": 0.4}}
     point = {"plan": "auto", "kernel": 17, "batch": 20, "channels": 64, "training": timings}
     measured = {
         "layers": [{"layer": one.name, **layer} for one in LAYERS],
