@@ -10,6 +10,7 @@ from torch.fx import Proxy
 
 from xdops.operations.graph_nodes import as_node
 from xdops.spaces.grid import GridAxis, own_padding, windows
+from xdops.spaces.phases import conv_dilated_by_2
 
 #: The set of section 3 of the paper, in 1, 2 or 3 dimensions.
 OPERATIONS = ("zero", "identity", "max_pool_3", "avg_pool_3", "conv_3", "conv_5", "dil_conv_3", "dil_conv_5")
@@ -77,9 +78,13 @@ class DartsEdge(nn.Module):
             return as_node(self, input)
         x = input
         _, identity, max_pool, avg_pool, conv3, conv5, dil3, dil5 = self.mixture
-        pooled = identity * self.identity(x) + max_pool * self.max_pool(x) + avg_pool * self.avg_pool(x)
         # Convolutions are linear in their kernels: conv_3, conv_5 and dil_conv_3 are one with a mixed 5-kernel.
         kernel = conv5 * self.weight + conv3 * self.pad_to_5(self.kernel_3()) + dil3 * self.spread(self.kernel_3())
+        pooled = max_pool * self.max_pool(x)
+        if self.groups == 1 and self.padding_mode == "zeros" and self.count_include_pad:  # so are identity and averages
+            kernel = kernel + self.in_place(self.pad_to_5(self.middle(identity) + avg_pool / 3 ** len(self.axes)))
+        else:
+            pooled = pooled + identity * self.identity(x) + avg_pool * self.avg_pool(x)
         bias = None if self.bias is None else self.bias * (conv3 + conv5 + dil3 + dil5)
         return self.to_out_channels(pooled) + self.conv(x, kernel, bias, 1) + self.conv(x, dil5 * self.weight, None, 2)
 
@@ -100,6 +105,8 @@ class DartsEdge(nn.Module):
     def max_pool(self, x: Tensor) -> Tensor:
         padding = self.pool_padding(x)
         if padding is not None:
+            if x.dim() == 4:  # torch's maxima go through the channels in vectors where these lie together
+                return F.max_pool2d(x.contiguous(memory_format=torch.channels_last), 3, self.stride, padding).contiguous()
             pooled: Tensor = _MAX_POOL[len(self.axes)](x, 3, self.stride, padding)
             return pooled
         y: Tensor = _MAX_POOL[len(self.axes)](windows(x, self.axes, 3, 1, self.causal, "lowest"), 3, self.stride)
@@ -126,7 +133,10 @@ class DartsEdge(nn.Module):
         padding = own_padding(x, self.axes, width, dilation, self.causal) if self.padding_mode == "zeros" else None
         if padding is None:
             x, padding = windows(x, self.axes, width, dilation, self.causal, self.padding_mode), (0,) * len(self.axes)
-        y: Tensor = _CONV[len(self.axes)](x, kernel, bias, self.stride, padding, dilation, self.groups)
+        conv = _CONV[len(self.axes)]
+        if dilation == 2 and bias is None:
+            return conv_dilated_by_2(conv, x, kernel, self.stride, padding, self.groups)
+        y: Tensor = conv(x, kernel, bias, self.stride, padding, dilation, self.groups)
         return y
 
     @property
@@ -150,6 +160,17 @@ class DartsEdge(nn.Module):
         spread = kernel.new_zeros(self.weight.shape)
         spread[(slice(None), slice(None), *(slice(None, None, 2) for _ in self.axes))] = kernel
         return spread
+
+    def middle(self, value: Tensor) -> Tensor:
+        """A 3-kernel of one channel that is `value` where the outputs are about, and zero elsewhere."""
+        return F.pad(value.reshape((1,) * len(self.axes)), ((2, 0) if self.causal else (1, 1)) * len(self.axes))
+
+    def in_place(self, kernel: Tensor) -> Tensor:
+        """A kernel of one channel, applied to every channel by itself, which goes where `to_out_channels` puts it."""
+        missing = self.out_channels - self.in_channels
+        before = math.floor(missing / 2)
+        places = F.pad(torch.eye(self.in_channels, dtype=kernel.dtype, device=kernel.device), (0, 0, before, missing - before))
+        return places[(...,) + (None,) * len(self.axes)] * kernel
 
     def to_out_channels(self, x: Tensor) -> Tensor:
         """Channels added or cut alike on both sides."""
