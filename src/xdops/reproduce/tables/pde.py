@@ -220,9 +220,9 @@ LAPTOP_BURGERS = (
     "Smaller than in the paper: width 16 instead of 64; 4,000 steps with 10 samples instead of 25,000 with 20, with a cosine "
     "instead of halvings; b and C absent but in the row that says so; resolutions 256, 512 and 1024 only. XD from FNO begins to "
     "learn its architecture after half of the epochs, by Momentum(0.5), as in the paper. "
-    "With these three CNN and FNO chose the largest step size that they could. So at 256 points all rows were run again with "
-    "four settings each, FNO's step sizes from 0.004 to 0.032, XD's two of the weights with two of the architecture; the test "
-    "samples had been looked at once by then. All rows at 512 points are still those of three."
+    "With these three CNN and FNO chose the largest step size that they could. So at 256 and 512 points all rows were run again "
+    "with four settings each, FNO's step sizes from 0.004 to 0.032, XD's two of the weights with two of the architecture; the test "
+    "samples had been looked at once by then."
 )
 LAPTOP_DARCY = (
     "Smaller than in the paper: 500 training samples instead of 1000, of data solved on 421 x 421 points as there; grids of 21 "
