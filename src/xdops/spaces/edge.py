@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import Proxy
 
+from xdops.engine.tracing import is_traced
+from xdops.errors import XDError
 from xdops.operations.graph_nodes import as_node
 from xdops.spaces.grid import GridAxis, own_padding, windows
 from xdops.spaces.phases import conv_dilated_by_2
@@ -77,6 +79,12 @@ class DartsEdge(nn.Module):
         if isinstance(input, Proxy):
             return as_node(self, input)
         x = input
+        if x.dim() != 2 + len(self.axes):
+            raise XDError(
+                f"an input of shape {tuple(x.shape)}",
+                f"a batch of examples with {self.in_channels} channels and {len(self.axes)} spatial dimensions",
+                "x[None] for a single example",
+            )
         _, identity, max_pool, avg_pool, conv3, conv5, dil3, dil5 = self.mixture
         # Convolutions are linear in their kernels: conv_3, conv_5 and dil_conv_3 are one with a mixed 5-kernel.
         kernel = conv5 * self.weight + conv3 * self.pad_to_5(self.kernel_3()) + dil3 * self.spread(self.kernel_3())
@@ -105,7 +113,7 @@ class DartsEdge(nn.Module):
     def max_pool(self, x: Tensor) -> Tensor:
         padding = self.pool_padding(x)
         if padding is not None:
-            if x.dim() == 4:  # torch's maxima go through the channels in vectors where these lie together
+            if x.dim() == 4 and not is_traced(x):  # torch's maxima go through the channels in vectors where these lie together
                 return F.max_pool2d(x.contiguous(memory_format=torch.channels_last), 3, self.stride, padding).contiguous()
             pooled: Tensor = _MAX_POOL[len(self.axes)](x, 3, self.stride, padding)
             return pooled
@@ -134,7 +142,7 @@ class DartsEdge(nn.Module):
         if padding is None:
             x, padding = windows(x, self.axes, width, dilation, self.causal, self.padding_mode), (0,) * len(self.axes)
         conv = _CONV[len(self.axes)]
-        if dilation == 2 and bias is None:
+        if dilation == 2 and bias is None and not is_traced(x):
             return conv_dilated_by_2(conv, x, kernel, self.stride, padding, self.groups)
         y: Tensor = conv(x, kernel, bias, self.stride, padding, dilation, self.groups)
         return y
