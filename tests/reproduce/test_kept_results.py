@@ -5,13 +5,15 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import bad_world
 import pytest
-from mini_table import in_a_folder_of_its_own, replace_rows, reproduce, results, search_row  # noqa: F401
+from mini_table import in_a_folder_of_its_own, replace_rows, reproduce, results, search_row, timeless  # noqa: F401
 
 from xdops.measuring.duration import hours
 from xdops.report.plan import write_plan
+from xdops.reproduce.earlier import together
 from xdops.reproduce.plan import Planned
 from xdops.reproduce.table import Row, chosen_among
 
@@ -168,3 +170,45 @@ def test_a_page_that_only_begins_like_ours_is_not_overwritten(capsys: pytest.Cap
     Path("docs/results.md").write_text("# Results\n\nof my own experiments")
     assert reproduce("--render") == 2
     assert "results.md was not written by xdops" in capsys.readouterr().err
+
+
+def found() -> list[dict]:
+    """All but means of means and curves, which round otherwise: the next test has those."""
+    return [
+        {name: value for name, value in line.items() if name not in ("novelty", "curves")} for line in timeless(results())["rows"]
+    ]
+
+
+def test_seeds_that_the_results_lack_are_run_and_put_together_with_those_made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates = {f"step size {lr}": search_row("CNN", 8, lr=lr) for lr in (1e-6, 3e-2)}
+    replace_rows(monkeypatch, [chosen_among(candidates), search_row("CNN XD", 8), search_row("CNN", 12)])
+    assert reproduce("mini", "-q") == 0
+    whole = found()
+    shutil.rmtree("runs")
+    shutil.rmtree("results")
+    assert reproduce("mini", "-q", "--seeds", 0, "--rows", "resolution-8") == 0
+    shutil.rmtree("runs")
+    assert reproduce("mini", "-q", "--missing") == 0
+    made = sorted(f"{path.parent.name[:-9]}/{path.name}" for path in Path("runs/reproduce/mini-laptop").glob("*/seed*"))
+    assert made == [
+        "cnn-resolution-12/seed0", "cnn-resolution-12/seed1", "cnn-resolution-8/seed1", "cnn-xd-resolution-8/seed1",
+    ]  # fmt: skip
+    assert found() == whole
+    assert reproduce("mini", "-q", "--missing") == 0
+    assert found() == whole
+
+
+def test_seeds_that_were_run_again_replace_their_own_and_leave_the_others() -> None:
+    def line(**values: float) -> dict[str, Any]:
+        seeds = {int(name[1:]): value for name, value in values.items()}
+        fixed = {"diverged": {}, "machines": [], "weights": 7, "seconds": 10.0 * len(seeds), "seconds_per_epoch": float(len(seeds))}
+        examples, curves = {"a": sum(seeds.values())}, {"train": {"epoch": [1, 2], "value": [float(len(seeds)), 0.0]}}
+        return {"seeds": list(seeds), "values": list(seeds.values()), "examples": examples, "curves": curves, **fixed}
+
+    both = together(line(s0=1.0, s1=5.0), line(s1=2.0, s2=3.0, s3=4.0))
+    assert (both["seeds"], both["values"], both["mean"]) == ([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0], 2.5)
+    assert (both["weights"], both["seconds"], both["seconds_per_epoch"]) == (7, 40.0, 0.25 * 2 + 0.75 * 3)
+    assert both["examples"] == {"a": 0.25 * 6.0 + 0.75 * 9.0}
+    assert both["curves"]["train"]["value"] == [0.25 * 2 + 0.75 * 3, 0.0]
+    new = line(s0=9.0, s1=9.0)
+    assert together(line(s0=1.0), new) == new

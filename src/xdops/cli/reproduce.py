@@ -40,6 +40,7 @@ class Reproduce:
       xdops reproduce burgers --scale paper               with the paper's settings
       xdops reproduce burgers --workers 4                 four runs at a time; --ray auto: as many as a Ray cluster has room for
       xdops reproduce burgers --rows cnn-xd "*-256"       only rows with these words in their name, or that match a glob
+      xdops reproduce burgers --missing                   only seeds that results/ lacks, of rows begun on another machine
       xdops reproduce --render                            docs/results.md and its figures again, from results/ alone
     """
 
@@ -51,6 +52,9 @@ class Reproduce:
     """Run only rows whose name holds one of these, e.g. cnn-xd or resolution-256, or matches it as a glob."""
     seeds: tuple[int, ...] = ()
     """Run these seeds, instead of those of the table."""
+    missing: Flag = False
+    """Run only seeds that --results does not have yet, with the settings that were chosen there, and put all of them together: for
+    rows begun on another machine, whose folder of runs is not here."""
     out: Annotated[str, tyro.conf.arg(metavar="DIR|URL")] = "runs/reproduce"
     """The folder of the runs: checkpoints, metrics, results; or a URL that fsspec knows, such as s3://bucket/paper."""
     results: Path = Path("results")
@@ -126,7 +130,7 @@ class Reproduce:
     def reproduction(self, name: str, out: Path) -> Reproduction:
         context = Context(self.scale, self.data_dir)
         command = shlex.join(["xdops", "reproduce", name, "--scale", self.scale])
-        return Reproduction(find_table(name), context, out, self.results, command, self.rows, self.seeds)
+        return Reproduction(find_table(name), context, out, self.results, command, self.rows, self.seeds, self.missing)
 
 
 def check_seeds(seeds: tuple[int, ...]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xdops.reproduce.earlier import distinct, keep
 from xdops.reproduce.runs import Outcome, finished_seeds, read_outcome
 from xdops.reproduce.table import CurvesFigure, Row, Table
 from xdops.storage.documents import read_json, understood, with_digest, without_digest
@@ -21,7 +22,7 @@ def results_path(results: Path, table: str, scale: str) -> Path:
 
 
 def write_results(table: Table, scale: str, rows: Sequence[Row], home: Path, results: Path, command: str) -> dict[str, Any]:
-    """Read every finished run and replace the table's results, but for rows of which only these know: their runs are elsewhere."""
+    """Read every finished run and replace the table's results, but for rows and seeds of which only these know: made elsewhere."""
     collected, path = collect(table, scale, rows, home, command), results_path(results, table.name, scale)
     earlier = read_earlier(table, scale, results)
     if earlier is not None:
@@ -46,39 +47,6 @@ def read_verified(path: Path) -> dict[str, Any]:
         if path.stem != f"{head['table']}-{head['scale']}":
             raise ValueError(f"it holds table {head['table']!r} at scale {head['scale']!r}")
         return head | {"rows": [without_digest(path, row, path.stem, "delete it") for row in found["rows"]]}
-
-
-def keep(collected: dict[str, Any], earlier: dict[str, Any]) -> None:
-    """Put earlier lines in the place of those without a run here, where method, setting, metric and settings are the same: those
-    that the earlier line has, since later versions know more of them. A row that has chosen among candidates is the same if it
-    would choose among as many, and the chosen one is among them.
-    """
-    lines = {_name(line): line for line in earlier["rows"] if line["seeds"]}
-    where = {"machines": earlier["machines"]} if len(earlier["machines"]) == 1 else {}  # of rows that do not tell it themselves
-    for i, line in enumerate(collected["rows"]):
-        old = lines.get(_name(line))
-        if old is not None and not (line["seeds"] or line["diverged"]) and _same_settings(old, line["settings"]):
-            shown = {name: line[name] for name in ("paper", "paper_hours", "planned")}
-            collected["rows"][i] = where | old | shown
-            machines = collected["rows"][i].get("machines", earlier["machines"])
-            collected["machines"] += [m for m in machines if m not in collected["machines"]]
-
-
-def _name(line: dict[str, Any]) -> str:
-    return json.dumps([line["method"], line["setting"], line["metric"]])
-
-
-def _same_settings(old: dict[str, Any], settings: dict[str, Any]) -> bool:
-    if "candidates" not in settings:
-        return _within(old["settings"], settings)
-    candidates = settings["candidates"]
-    return old.get("tried", {}).keys() == candidates.keys() and _within(old["settings"], candidates[old["chosen"]])
-
-
-def _within(part: Any, whole: Any) -> bool:
-    if isinstance(part, dict) and isinstance(whole, dict):
-        return bool(part) and all(key in whole and _within(value, whole[key]) for key, value in part.items())
-    return json.loads(json.dumps(part)) == json.loads(json.dumps(whole))
 
 
 def to_json(collected: dict[str, Any]) -> str:
@@ -109,10 +77,6 @@ def collect(table: Table, scale: str, rows: Sequence[Row], home: Path, command: 
         "figures": [figure.to_dict() for figure in table.figures],
         "rows": [line for row, found in zip(rows, outcomes, strict=True) for line in _lines(table, row, found)],
     }
-
-
-def distinct(machines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [m for i, m in enumerate(machines) if m not in machines[:i]]
 
 
 def _other_seeds(rows: Sequence[Row], outcomes: Sequence[Sequence[Outcome]]) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 
 from xdops.errors import XDError
 from xdops.reproduce.collect import read_earlier, write_results
+from xdops.reproduce.earlier import line_of
 from xdops.reproduce.runs import (
     ANOTHER,
     finished_seeds,
@@ -48,7 +49,9 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table to be run. patterns, seeds: only these rows and seeds, if given; results are always written of all that is there."""
+    """A table to be run. patterns, seeds: only these rows and seeds, if given; missing: only seeds that the results do not have, by
+    the settings that were chosen there. Results are always written of all that is there.
+    """
 
     table: Table
     context: Context
@@ -57,6 +60,7 @@ class Reproduction:
     command: str
     patterns: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    missing: bool = False
 
     @property
     def home(self) -> Path:
@@ -106,13 +110,18 @@ class Reproduction:
         """All rows, and those that are to be run, whose folders are there now."""
         rows = self.rows()
         chosen = select(rows, self.patterns)
-        read_earlier(self.table, self.context.scale, self.results)  # which would be refused in the end
+        self._earlier()  # which would be refused in the end
         self._check_folders(chosen, tell)
         return rows, chosen
 
     def _left(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
         """What can be run now and is not finished."""
-        return [(row, seed) for row, seed in in_order(self.home, rows, self.seeds) if not is_finished(self._folder(row, seed))]
+        earlier = self._earlier() if self.missing else None
+        ordered = in_order(self.home, rows, self.seeds, earlier)
+        return [(row, seed) for row, seed in ordered if not is_finished(self._folder(row, seed))]
+
+    def _earlier(self) -> dict[str, Any] | None:
+        return read_earlier(self.table, self.context.scale, self.results)
 
     def _pass(
         self, rows: Sequence[Row], runs: Sequence[tuple[Row, int]], tell: Report, progress: Callable[[], Progress | None]
@@ -157,7 +166,8 @@ class Reproduction:
         return rows
 
     def collect(self, rows: Sequence[Row]) -> dict[str, Any]:
-        settled = [settle(self.home, row) for row in rows]
+        earlier = self._earlier()
+        settled = [settle(self.home, row, line_of(earlier, row)) for row in rows]
         for row in settled:
             for seed in finished_seeds(self.home, row):
                 judge_run(self.home, row, seed)
@@ -249,9 +259,13 @@ def name_of(rows: Sequence[Row], part: Row, seed: int) -> str:
     return ", ".join([part.label, *apart, f"seed {seed}"])
 
 
-def in_order(home: Path, rows: Sequence[Row], seeds: Sequence[int]) -> list[tuple[Row, int]]:
-    """All rows of the first seed, then all of the second: a table that is stopped early is whole with fewer seeds."""
-    wanted = [part for row in rows for part in to_run(home, row, seeds if seeds and row.seeds else row.seeds)]
+def in_order(home: Path, rows: Sequence[Row], seeds: Sequence[int], earlier: dict[str, Any] | None = None) -> list[tuple[Row, int]]:
+    """All rows of the first seed, then all of the second: a table that is stopped early is whole with fewer seeds.
+
+    earlier: results whose seeds are not run again.
+    """
+    asked = [(row, seeds if seeds and row.seeds else row.seeds) for row in rows]
+    wanted = [part for row, of_row in asked for part in to_run(home, row, of_row, line_of(earlier, row))]
     longest = max((len(of_row) for _, of_row in wanted), default=0)
     runs = [(row, of_row[i]) for i in range(longest) for row, of_row in wanted if i < len(of_row)]
     return list({(row.folder, seed): (row, seed) for row, seed in runs}.values())

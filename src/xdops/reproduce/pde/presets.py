@@ -200,6 +200,7 @@ DARCY = {
         held_out=60,
         tried=THREE,
         methods=("CNN", "FNO", "CNN DARTS", "CNN XD", POWERS_OF_TWO),
+        at={(36, method): {"epochs": 30} for method in ("CNN", "FNO", "CNN DARTS", "CNN XD", POWERS_OF_TWO)},
     ),
 }
 
