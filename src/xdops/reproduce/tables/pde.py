@@ -226,10 +226,11 @@ LAPTOP_BURGERS = (
 )
 LAPTOP_DARCY = (
     "Smaller than in the paper: 500 training samples instead of 1000, of data solved on 421 x 421 points as there; grids of 21 "
-    "x 21 and 36 x 36; width 16 instead of 32; 6 modes and filters of 7 instead of 12 and 13; 3,000 steps with 10 samples, 1,500 at "
-    "36 x 36, instead of 25,000 with 20, with a cosine instead of halvings. The architecture is trained by Adam at 0.001, not by Momentum(0.5) at "
-    "0.1, the paper's. `CNN XD, powers of two` has operations of 32 x 32 and 64 x 64 points, as the authors' code pads them: on "
-    "data of another size, filled up with zeros, it starts as a convolution with zeros around; `CNN XD` starts as the circular one."
+    "x 21 and 36 x 36; width 16 instead of 32; 6 modes and filters of 7 instead of 12 and 13; 3,000 steps with 10 samples, 1,500 "
+    "at 36 x 36, instead of 25,000 with 20, with a cosine instead of halvings. The architecture is trained by Adam at 0.001, not "
+    "by Momentum(0.5) at 0.1, the paper's. `CNN XD, powers of two` has operations of 32 x 32 and 64 x 64 points, as the authors' "
+    "code pads them: on data of another size, filled up with zeros, it starts as a convolution with zeros around; `CNN XD` starts "
+    "as the circular one."
 )
 LAPTOP_NAVIER_STOKES = (
     "Smaller than in the paper: 200 training samples instead of 1000, up to t = 20, solved at 64 x 64 with steps of 0.01 instead "
