@@ -1,5 +1,6 @@
 """A causal operation never sees the future: not at its start, not after training, exactly."""
 
+import dataclasses
 import math
 
 import pytest
@@ -10,14 +11,27 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from xdops import XDError, XDOperation
-from xdops.engine.forms import grouped_taps
+from xdops.engine.forms import grouped_taps, past
 from xdops.engine.forms import taps as plain_taps
+from xdops.engine.machine import rates
+from xdops.engine.plan import Plan
 from xdops.engine.planner import possible_plans
+from xdops.engine.workload import Workload
 from xdops.matrices import random_gaussian
 from xdops.operations import Axis
 
 #: The forms that can be causal.
-CAUSAL = ("taps", "taps-grouped")
+CAUSAL = ("taps", "taps-grouped", "past")
+
+
+def plans(work: Workload) -> list[str | Plan]:
+    """Every way to evaluate it, the past of every number of blocks among them, with either kind of matrices beside it."""
+    found: list[str | Plan] = [name for name in possible_plans(work) if name != "past"]
+    for blocks in past.BLOCKS if "past" in possible_plans(work) else ():
+        own = past.plan_blocks(work, rates(), blocks)
+        if own is not None:
+            found += [own, dataclasses.replace(own, grouping=())]
+    return found
 
 
 def causal(
@@ -77,7 +91,7 @@ def causal_operations(draw) -> tuple[XDOperation, Tensor]:
     return op, numbers(draw(st.integers(1, 3)), c_in, m).requires_grad_()
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(causal_operations(), st.sampled_from([1, 100, 1 << 20]))
 def test_every_causal_form_agrees_with_the_definition_in_values_and_gradients(case: tuple[XDOperation, Tensor], together: int):
     op, x = case
@@ -85,13 +99,13 @@ def test_every_causal_form_agrees_with_the_definition_in_values_and_gradients(ca
     y = op.evaluate(x, "staged")
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
     expected = [y, *torch.autograd.grad((y * weights).sum(), inputs, allow_unused=True)]
-    forms = possible_plans(op.workload(x))
     shallow = op.depth[0] == op.depth[2] == 1 and len(op.K[0].layout[0][0]) > 1
-    assert forms == (["taps", "taps-grouped"] if shallow else ["taps"])
+    many = min(x.shape[2], y.shape[2]) > 1
+    assert possible_plans(op.workload(x)) == ["taps", *["taps-grouped"] * shallow, *["past"] * many]
     before, grouped_taps.MADE_TOGETHER = grouped_taps.MADE_TOGETHER, together
     try:
-        for form in forms:
-            op.plan = form
+        for plan in plans(op.workload(x)):
+            op.plan = plan
             given = [op(x)]
             given += torch.autograd.grad((given[0] * weights).sum(), inputs, allow_unused=True)
             for g, e in zip(given, expected, strict=True):
@@ -115,10 +129,9 @@ def test_every_causal_form_agrees_in_half_a_domain(size: int, kernel: int, extra
     inputs = [x, *op.parameters()]
     y = op.evaluate(x, "staged")
     expected = [y, *torch.autograd.grad(y.square().sum(), inputs)]
-    forms = possible_plans(op.workload(x))
-    assert forms == (["taps"] if "depth" in extra else ["taps", "taps-grouped"])
-    for form in forms:
-        op.plan = form
+    assert possible_plans(op.workload(x)) == ["taps", *["taps-grouped"] * ("depth" not in extra), "past"]
+    for plan in plans(op.workload(x)):
+        op.plan = plan
         y = op(x)
         for g, e in zip([y, *torch.autograd.grad(y.square().sum(), inputs)], expected, strict=True):
             assert (g - e).abs().max() <= 1e-10 * (1 + e.abs().max())
@@ -154,8 +167,9 @@ def test_second_derivatives_are_right_in_every_causal_form(form: str):
         assert (g - e).abs().max() <= 1e-10 * (1 + e.abs().max())
 
 
-def test_only_wanted_gradients_are_computed_and_a_second_backward_gives_the_same():
-    _, op = causal(3, 1, 30, plan="taps-grouped")
+@pytest.mark.parametrize("form", ["taps-grouped", "past"])
+def test_only_wanted_gradients_are_computed_and_a_second_backward_gives_the_same(form: str):
+    _, op = causal(3, 1, 30, plan=form)
     x = torch.randn(2, 2, 30, dtype=torch.float64)
     y = op(x).square().sum()
     first = torch.autograd.grad(y, list(op.parameters()), retain_graph=True)
@@ -170,8 +184,9 @@ def test_only_wanted_gradients_are_computed_and_a_second_backward_gives_the_same
         assert all((p.grad is None) == n.startswith(name) for n, p in op.architecture())
 
 
-def test_the_grouped_form_compiles_autocasts_and_trains_after_inference_mode():
-    op = XDOperation.from_conv(nn.Conv1d(2, 3, 3, padding=2), 30, causal=True, plan="taps-grouped")
+@pytest.mark.parametrize("form", ["taps-grouped", "past"])
+def test_causal_forms_compile_autocast_and_train_after_inference_mode(form: str):
+    op = XDOperation.from_conv(nn.Conv1d(2, 3, 3, padding=2), 30, causal=True, plan=form)
     x = torch.randn(2, 2, 30)
     with torch.inference_mode():
         op(x)
@@ -193,7 +208,15 @@ def test_the_grouped_form_compiles_autocasts_and_trains_after_inference_mode():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"depth": 3}, {"b": "trained", "C": "trained"}, {"plan": "taps-grouped"}, {"plan": "taps-grouped", "depth": (1, 3, 1)}],
+    [
+        {},
+        {"depth": 3},
+        {"b": "trained", "C": "trained"},
+        {"plan": "taps-grouped"},
+        {"plan": "taps-grouped", "depth": (1, 3, 1)},
+        {"plan": "past"},
+        {"plan": "past", "depth": 3},
+    ],
 )
 @pytest.mark.trains
 def test_nothing_leaks_from_the_future_even_after_training(options: dict):

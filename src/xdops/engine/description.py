@@ -33,7 +33,7 @@ class Description:
 
     def encode(self) -> str:
         """As text; only what a compiler can follow is used."""
-        plan = self.plan if isinstance(self.plan, str) else (self.plan.form, self.plan.grouping, self.plan.by_tap)
+        plan = self.plan if isinstance(self.plan, str) else (self.plan.form, self.plan.grouping, self.plan.by_tap, self.plan.blocks)
         lines = tuple(line.numbers for line in self.lines)
         rest = (self.groups, self.padding_mode, self.transposed_weight, self.complex_weight, self.causal, plan)
         return repr((lines, self.K, self.L, self.M, rest))
@@ -52,5 +52,5 @@ class Description:
             transposed_weight=transposed,
             complex_weight=is_complex,
             causal=causal,
-            plan=plan if isinstance(plan, str) else Plan(plan[0], plan[1], by_tap=plan[2]),
+            plan=plan if isinstance(plan, str) else Plan(plan[0], plan[1], by_tap=plan[2], blocks=plan[3]),
         )

@@ -14,6 +14,7 @@ class Plan:
     seconds: float = 0.0
     why: str = ""
     by_tap: bool = False  # channels mix tap by tap, without filters over the grid
+    blocks: int = 1  # of outputs, whose past goes through the domain
 
     def __str__(self) -> str:
         cost = f"{self.flops / 1e6:.3g} Mflop, {self.bytes / 2**20:.3g} MiB of working memory, about {self.seconds * 1e3:.3g} ms"

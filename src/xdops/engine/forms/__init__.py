@@ -1,6 +1,6 @@
 """The forms: one file each, and one entry here."""
 
-from xdops.engine.forms import definition, fused, grouped, grouped_taps, joined, source, spectral, taps, tiled
+from xdops.engine.forms import definition, fused, grouped, grouped_taps, joined, past, source, spectral, taps, tiled
 from xdops.engine.forms.form import Form
 
 #: By name; of equally cheap ones the first is chosen.
@@ -15,6 +15,7 @@ FORMS: dict[str, Form] = {
         *grouped.BOTH,
         taps.FORM,
         grouped_taps.FORM,
+        past.FORM,
         definition.FORM,
     )
 }

@@ -66,10 +66,17 @@ def plan(work: Workload, rates: Rates) -> Plan | None:
 def evaluate(e: Evaluation, plan: Plan) -> Tensor:
     w, left, B, M1, reach = digit_matrices(e, plan)
     rows = e.where.rows[0]
-    return compute(_GroupedTaps(e.groups, reach), e.input, w, left, B, M1)[:, :, rows.start : rows.stop : rows.step]
+    return compute(GroupedTaps(e.groups, reach), e.input, w, left, B, M1)[:, :, rows.start : rows.stop : rows.step]
 
 
 FORM = Form("taps-grouped", plan, evaluate)
+
+
+def highest_digit(work: Workload, cut: tuple[int, ...] | None) -> int:
+    """How many values of the high digit the outputs have."""
+    assert cut is not None
+    assert work.radices[0] is not None
+    return -(-work.outputs[0] // group_sizes(work.radices[0], cut)[0])
 
 
 def digit_matrices(e: Evaluation, plan: Plan) -> "tuple[Tensor, Tensor, Tensor, Tensor, DigitReach]":
@@ -113,7 +120,7 @@ class DigitReach:
 
 
 @dataclass(frozen=True)
-class _GroupedTaps:
+class GroupedTaps:
     """x (batch, c_in, m), w (c_out, c_in/g, k), left (D, H_out, 2 H), B (2, k, D, H, D), M1 (2, H, H_in, D) -> y.
 
     y is (batch, c_out, H_out D): of all n = H D outputs, as of the inputs, those of the first values of the high digit. B's

@@ -85,14 +85,14 @@ def evaluate(e: Evaluation, plan: Plan) -> Tensor:
         nested = [tap_matrices(*triple) for triple in zip(K, L, M, strict=True)]
         return apply_taps(e.input, e.filters, nested, e.groups)
     w, spectra = all_taps(e, L[0])
-    return compute(_Taps(e.groups, Reach(e.where.rows[0], e.causal, CAUSAL_BLOCK)), e.input, w, K[0], spectra, M[0])
+    return compute(Taps(e.groups, Reach(e.where.rows[0], e.causal, CAUSAL_BLOCK)), e.input, w, K[0], spectra, M[0])
 
 
 def plain(e: Evaluation) -> Tensor:
     """One dimension in differentiable steps."""
     K, L, M = (t.to(e.dtype) for t in dense_matrices([*e.K, *e.L, *e.M], [e.part(name, 0) for name in "KLM"]))
     w, spectra = all_taps(e, L)
-    return _Taps(e.groups, Reach(e.where.rows[0], e.causal, CAUSAL_BLOCK)).plain((e.input, w, K, spectra, M))
+    return Taps(e.groups, Reach(e.where.rows[0], e.causal, CAUSAL_BLOCK)).plain((e.input, w, K, spectra, M))
 
 
 FORM = Form("taps", plan, evaluate)
@@ -142,7 +142,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class _Taps:
+class Taps:
     """One dimension: x (batch, c_in, m), w (c_out, c_in/g, k), planar K (2, r, n), L (2, n, k), M (2, n, m) -> (batch, c_out, r).
 
     Per block of rows: A = [Re, -Im](K diag L) times the stacked parts of M, masked; z = A x; y = w z. A causal block needs no
