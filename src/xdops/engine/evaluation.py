@@ -10,6 +10,7 @@ from xdops.engine.description import Description
 from xdops.engine.geometry import Geometry, Line, Part, geometry, pad, place
 from xdops.engine.planar import from_pairs
 from xdops.engine.workload import Workload
+from xdops.engine.wrapping import wrap
 from xdops.matrices import KMatrix
 from xdops.matrices.learnable import assemble
 
@@ -81,9 +82,10 @@ class Evaluation:
     @property
     def input(self) -> Tensor:
         """x as the matrices meet it: padded, and placed where it has to be."""
-        lengths = self.x.shape[2:]
-        x = pad(self.x.to(self.dtype), self.description.lines, self.description.padding_mode)
-        return place(x, self.description.lines, lengths) if self.where.placed else x
+        lengths, lines, mode = self.x.shape[2:], self.description.lines, self.description.padding_mode
+        x = self.x.to(self.dtype)
+        x = wrap(x, lines) if mode == "circular" else pad(x, lines, mode)
+        return place(x, lines, lengths) if self.where.placed else x
 
     def workload(self, source: bool = False) -> Workload:
         """What planning needs to know; `source`: the layer that the operation started as may stand in."""

@@ -72,9 +72,14 @@ def geometry(lines: tuple[Line, ...], lengths: tuple[int, ...]) -> Geometry:
     )
 
 
+def paddings(x: Tensor, lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Explicit padding of every dimension."""
+    return [line.padding(m) for m, line in zip(x.shape[2:], lines, strict=True)]
+
+
 def pad(x: Tensor, lines: Sequence[Line], mode: str) -> Tensor:
     """Explicit padding, where the mode is one that zeros at unused columns cannot give."""
-    amounts = [line.padding(m) for m, line in zip(x.shape[2:], lines, strict=True)]
+    amounts = paddings(x, lines)
     if not any(sum(p) for p in amounts):
         return x
     return F.pad(x, [p for low_high in reversed(amounts) for p in low_high], mode=mode)
