@@ -130,11 +130,15 @@ def test_mixing_channels_tap_by_tap_changes_nothing(monkeypatch, form: str, froz
 
 @pytest.mark.skipif(not kernels.installed(), reason="numba is not installed")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@pytest.mark.parametrize(("channels", "frozen"), [((2, 3), ""), ((8, 16), "L"), ((9, 1), "KLM")])
+@pytest.mark.parametrize(
+    ("channels", "frozen", "trained"),
+    [((2, 3), "", ""), ((8, 16), "L", ""), ((9, 1), "KLM", ""), ((2, 3), "", "bC"), ((8, 5), "", "b"), ((9, 16), "KLM", "C")],
+)
 def test_kernels_that_mix_channels_point_by_point_change_nothing(
-    monkeypatch, channels, frozen: str, dtype: torch.dtype, tolerance: float
+    monkeypatch, channels, frozen: str, trained: str, dtype: torch.dtype, tolerance: float
 ):
-    op = moved(nn.Conv2d(*channels, (3, 2), padding=1, padding_mode="circular"), (12, 8), depth=(1, 2, 1), domain="half")
+    conv = nn.Conv2d(*channels, (3, 2), padding=1, padding_mode="circular")
+    op = moved(conv, (12, 8), depth=(1, 2, 1), domain="half", **dict.fromkeys(trained, "trained"))
     op.freeze(*frozen)
     x = torch.randn(11, channels[0], 12, 8, dtype=torch.float64)
     expected = values_and_gradients(op, x, "staged")

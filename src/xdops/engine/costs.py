@@ -116,9 +116,9 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
 
     Compiled kernels make the filters of a point, with channels in vectors of eight, and use them at once.
     """
-    if len(work.sizes) != 2 or work.groups > 1 or work.has_b or work.has_C or work.complex_weight:
+    if len(work.sizes) != 2 or work.groups > 1 or work.complex_weight:
         return None
-    times, taps = passes(work), work.kernel[1]
+    times, taps = passes(work), work.kernel[1] + (1 if work.has_b else 0)
     if kernels.can_run(work.dtype, work.device) and work.c_in * work.c_out <= CACHED_FILTERS:
         made, used = (4, 3) if work.train else (1, 1)
         per_pair = 8.0 * work.points * (made * taps + used * work.batch)
@@ -128,6 +128,8 @@ def mixing_by_tap(work: Workload, rates: Rates) -> Cost | None:
         copied = inputs * (work.c_in if work.c_in % 8 else 0) + outputs * (work.c_out if work.c_out % 8 else 0)
         seconds = rates.compiled(per_pair * padded, 2.0 * work.points * work.batch * copied)
         return per_pair * work.c_in * work.c_out, seconds + 20 * times * rates.call
+    if work.has_b or work.has_C:
+        return None
     products = (times + (1 if work.train_arch else 0)) * 8.0 * work.points * work.batch * work.c_out * work.c_in * taps
     mixed = 2.0 * work.points * work.batch * work.c_out * taps
     calls = (8 + 4 * taps) * times * (1 + mixed // CHUNK)

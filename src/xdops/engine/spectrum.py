@@ -95,7 +95,7 @@ class Spectrum:
         filters, filters_seen = self._filters(w, L, b, C, space)
         collected: FilterGradients | TapGradients | PointGradients
         if isinstance(filters, PointFilters):
-            collected = PointGradients(filters, need_w, need_L)
+            collected = PointGradients(filters, need_w, need_L, need_b, need_C)
         elif isinstance(filters, TapFilters):
             collected = TapGradients(filters, need_w, need_L)
         else:
@@ -172,11 +172,13 @@ class Spectrum:
         c_out, c_in, k = w.shape[-2 - len(L) :][:3]
         first = L[0]
         assert isinstance(first, Dense)
-        if self.by_tap:
+        compiled = kernels.can_run(w.dtype, w.device.type)
+        if self.by_tap and (compiled or (b is None and C is None)):
             second = L[1]
             assert isinstance(second, Dense)
-            compiled = kernels.can_run(w.dtype, w.device.type)
-            return (PointFilters if compiled else TapFilters)(w, first.A, second.A, space), []
+            if compiled:
+                return PointFilters(w, first.A, second.A, b, C, space), []
+            return TapFilters(w, first.A, second.A, space), []
         w = w.reshape(2, -1, w.shape[-1]) if w.dim() == 3 + len(L) else w.reshape(-1, w.shape[-1])
         seen: list[Tensor] = []
         if len(L) == 1:

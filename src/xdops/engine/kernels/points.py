@@ -4,8 +4,9 @@ At point (p, q) of a grid the filters are W = sum_j L[q, j] V_j[p], and y_b = W^
 
     dx_b = conj(W) g_b,    G = sum_b conj(x_b) g_b^T,    dV_j[p] = sum_q conj(L[q, j]) G,    dL[q, j] = sum_p <V_j[p], G>.
 
-V is planar, (2, n_1, k, rows, columns), with channels padded by zeros to multiples of eight; L is interleaved pairs, (n_2, k, 2);
-inputs and outputs are planar, (2, n_1, n_2, batch, channels). Imaginary parts lie `im` numbers after real ones.
+V is planar, (2, n_1, k, rows, columns), with channels padded by zeros to multiples of eight. L is interleaved pairs, (n_2, k, 2),
+or (n_1, n_2, k, 2) where every p has its own, `apart` pairs after those of the one before. Inputs and outputs are planar,
+(2, n_1, n_2, batch, channels). Imaginary parts lie `im` numbers after real ones.
 """
 
 # Numba compiles plain Python; its types are numba's, found at the first call.
@@ -221,22 +222,22 @@ def cut(source, at, source_im, out, to, im, channels):
 
 
 @inlined
-def filters_at(V, L, p, q, n_1, taps, size, W):
-    """W = sum_j L[q, j] V_j[p]."""
+def filters_at(V, L, p, first, n_1, taps, size, W):
+    """W = sum_j L_j V_j[p], with L_j from pair `first` on."""
     for c in range(0, size, LANES):
-        weigh(V, p * taps * size + c, n_1 * taps * size, size, taps, L, 2 * q * taps, W, c, size)
+        weigh(V, p * taps * size + c, n_1 * taps * size, size, taps, L, 2 * first, W, c, size)
 
 
 @inlined
 def forward_part(V, L, x, y, sizes, first, last, work):
-    """Outputs at the points p = first..last; sizes are (n_1, n_2, k, batch, c_in, c_out, rows, columns)."""
-    n_1, n_2, taps, batch, c_in, c_out, rows, columns = sizes
+    """Outputs at the points p = first..last; sizes are (n_1, n_2, k, batch, c_in, c_out, rows, columns, apart)."""
+    n_1, n_2, taps, batch, c_in, c_out, rows, columns, apart = sizes
     size, grid = rows * columns, n_1 * n_2 * batch
     W, X, Y = work[: 2 * size], work[2 * size : 2 * size + 2 * batch * rows], work[2 * size + 2 * batch * rows :]
     for p in range(first, last):
         for q in range(n_2):
             at = (p * n_2 + q) * batch
-            filters_at(V, L, p, q, n_1, taps, size, W)
+            filters_at(V, L, p, p * apart + q * taps, n_1, taps, size, W)
             seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
             out, place, out_im = (y, at * c_out, grid * c_out) if c_out == columns else (Y, 0, batch * columns)
             for c in range(0, columns, LANES):
@@ -258,8 +259,8 @@ def forward_part(V, L, x, y, sizes, first, last, work):
 
 @inlined
 def backward_part(V, L, x, g, out, grad_V, grad_L, sizes, first, last, work):
-    """Gradients of the inputs and of V at these points, and what they add to that of L, (n_2, k, 2, 8), to be summed."""
-    n_1, n_2, taps, batch, c_in, c_out, rows, columns = sizes
+    """Gradients of the inputs and of V at these points, and what they add to that of L, with eight parts of each, to be summed."""
+    n_1, n_2, taps, batch, c_in, c_out, rows, columns, apart = sizes
     size, grid = rows * columns, n_1 * n_2 * batch
     W, G, rest = work[: 2 * size], work[2 * size : 4 * size], work[4 * size :]
     X, S, Y = (
@@ -270,7 +271,7 @@ def backward_part(V, L, x, g, out, grad_V, grad_L, sizes, first, last, work):
     for p in range(first, last):
         for q in range(n_2):
             at = (p * n_2 + q) * batch
-            filters_at(V, L, p, q, n_1, taps, size, W)
+            filters_at(V, L, p, p * apart + q * taps, n_1, taps, size, W)
             seen, start, im = padded(x, at * c_in, grid * c_in, batch, c_in, X, rows)
             slope, slope_start, slope_im = padded(g, at * c_out, grid * c_out, batch, c_out, S, columns)
             to, place, to_im = (out, at * c_in, grid * c_in) if c_in == rows else (Y, 0, batch * rows)
@@ -288,17 +289,16 @@ def backward_part(V, L, x, g, out, grad_V, grad_L, sizes, first, last, work):
                         seen, start + i, im, rows, slope, slope_start + c, slope_im, columns, batch, G, i * columns + c, size
                     )  # fmt: skip
             for j in range(taps):
-                place = (p * taps + j) * size
+                place, pair = (p * taps + j) * size, p * apart + q * taps + j
                 tap_gradient(
-                    G, size, V, place, n_1 * taps * size, c_in * columns // LANES, L, 2 * (q * taps + j), grad_V,
-                    grad_L, (q * taps + j) * 2 * LANES,
+                    G, size, V, place, n_1 * taps * size, c_in * columns // LANES, L, 2 * pair, grad_V, grad_L, pair * 2 * LANES
                 )  # fmt: skip
 
 
 @inlined
 def sizes_of(row):
     at = OWN + 6
-    return row[at], row[at + 1], row[at + 2], row[at + 3], row[at + 4], row[at + 5], row[at + 6], row[at + 7]
+    return row[at], row[at + 1], row[at + 2], row[at + 3], row[at + 4], row[at + 5], row[at + 6], row[at + 7], row[at + 8]
 
 
 def _kernels(kept_under):
@@ -319,20 +319,20 @@ def _kernels(kept_under):
             part = next_part(row)
 
     def backward(given):
-        """The same with g in the place of y, then: the gradients of x and V, and those of L, one for every part."""
+        """The same with g in the place of y, then: the gradients of x and V, and those of L, one for every part, or for every p."""
         _ = kept_under
         row = integers(given)
         V, L = numbers(given, row[OWN], 1), numbers(given, row[OWN + 1], 1)
         x, g = numbers(given, row[OWN + 2], 1), numbers(given, row[OWN + 3], 1)
         parts, room, sizes = row[1], row[OWN + 5], sizes_of(row)
         work = numbers(given, row[OWN + 4], parts * room)
-        out, grad_V = numbers(given, row[OWN + 14], 1), numbers(given, row[OWN + 15], 1)
-        each = sizes[1] * sizes[2] * 2 * LANES
-        grad_L = numbers(given, row[OWN + 16], parts * each)
+        out, grad_V = numbers(given, row[OWN + 15], 1), numbers(given, row[OWN + 16], 1)
+        each = 0 if sizes[8] else sizes[1] * sizes[2] * 2 * LANES
+        grad_L = numbers(given, row[OWN + 17], parts * each if each else sizes[0] * sizes[8] * 2 * LANES)
         part = next_part(row)
         while part < parts:
             first, last = sizes[0] * part // parts, sizes[0] * (part + 1) // parts
-            own, sums = work[part * room : (part + 1) * room], grad_L[part * each : (part + 1) * each]
+            own, sums = work[part * room : (part + 1) * room], grad_L[part * each :]
             backward_part(V, L, x, g, out, grad_V, sums, sizes, first, last, own)
             part = next_part(row)
 
