@@ -6,10 +6,10 @@ import sys
 
 import torch
 
-from xdops.engine.kernels import points, tap_products, transforming
+from xdops.engine.kernels import digit_products, points, tap_products, transforming
 from xdops.storage import cache
 
-KERNELS = (transforming, points, tap_products)
+KERNELS = (transforming, points, tap_products, digit_products)
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:

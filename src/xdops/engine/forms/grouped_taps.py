@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from xdops.engine.build import dense_matrices, group_sizes, groupings, two_stages
+from xdops.engine.digit_products import digit_products, digit_products_back
 from xdops.engine.evaluation import Evaluation
 from xdops.engine.forms.form import Form
 from xdops.engine.forms.taps import all_taps, apply_real_taps, causal_mask
 from xdops.engine.passes import Maybe, compute
 from xdops.engine.plan import Plan
-from xdops.engine.planar import complex_of, multiply, planar, rotate
+from xdops.engine.planar import complex_of, multiply, planar
 from xdops.engine.rates import Rates
 from xdops.engine.workload import Workload
 from xdops.engine.workspace import Workspace, workspace
@@ -186,9 +187,10 @@ def _for_every_input(w: Tensor, batch: int, groups: int) -> Tensor:
 
 def make_causal_taps(left: Tensor, B: Tensor, M1: Tensor, m: int, reach: DigitReach, A: Tensor, space: Workspace) -> None:
     """The masked matrices into A (k, D, H_out, H_in D); columns that no output of an h sees are left as they come."""
+    B, M1 = B.contiguous(), M1.contiguous()
     _, digits, inner = left.shape
     for some in _groups_of_taps(B, M1):
-        T = _middle(B[:, some], M1, space).view(-1, inner, A.shape[3])
+        T = digit_products(B[:, some], M1, space).view(-1, inner, A.shape[3])
         torch.bmm(_for_every_tap(left, T), T, out=A[some].view(-1, digits, A.shape[3]))
     mask = reach.mask(A)
     for h in range(digits):
@@ -197,15 +199,16 @@ def make_causal_taps(left: Tensor, B: Tensor, M1: Tensor, m: int, reach: DigitRe
 
 def _tap_gradients(grad_A: Tensor, left: Tensor, B: Tensor, M1: Tensor, space: Workspace) -> tuple[Tensor, Tensor, Tensor]:
     """Of left, B and M1, from that of the masked matrices."""
+    B, M1 = B.contiguous(), M1.contiguous()
     _, digits, inner = left.shape
     grad_left, grad_B, grad_M1 = torch.zeros_like(left), torch.empty_like(B), torch.zeros_like(M1)
     for some in _groups_of_taps(B, M1):
-        T = _middle(B[:, some], M1, space)
+        T = digit_products(B[:, some], M1, space)
         flat = T.view(-1, inner, grad_A.shape[3])
         g = grad_A[some].view(-1, digits, grad_A.shape[3])
         grad_left += torch.bmm(g, flat.mT).view(-1, *left.shape).sum(0)
         grad_T = torch.bmm(_for_every_tap(left, flat).mT, g, out=space.empty(tuple(flat.shape), flat))
-        _middle_backward(grad_T.view_as(T), B[:, some], M1, grad_B[:, some], grad_M1, product=T)
+        digit_products_back(grad_T.view_as(T), B[:, some], M1, grad_B[:, some], grad_M1, space)
     return grad_left, grad_B, grad_M1
 
 
@@ -218,20 +221,3 @@ def _groups_of_taps(B: Tensor, M1: Tensor) -> Iterator[slice]:
     k, low = B.shape[1], B.shape[2]
     step = max(1, MADE_TOGETHER // (low * M1.numel()))
     return (slice(j, min(k, j + step)) for j in range(0, k, step))
-
-
-def _middle(B: Tensor, M1: Tensor, space: Workspace) -> Tensor:
-    """(taps, D, 2, H, H_in, D): B_j[p][l, l'] M1[l'][p, h'] with its indices as (j, l, part, p, h', l'), in working memory."""
-    _, taps, low, high, _ = B.shape
-    T = space.empty((taps, low, 2, high, M1.shape[2], low), B)
-    real, imaginary = B[:, :, :, None, :, None]
-    return torch.mul(real, M1, out=T).addcmul_(imaginary, rotate(M1))
-
-
-def _middle_backward(grad: Tensor, B: Tensor, M1: Tensor, grad_B: Tensor, grad_M1: Tensor, product: Tensor) -> None:
-    """From the gradient g of `_middle`: B's, g conj(M1), into grad_B; M1's, g conj(B), onto grad_M1. `product` is overwritten."""
-    for part, factor in zip(grad_B, (M1, rotate(M1)), strict=True):  # over h', then over the parts: together is much slower
-        torch.sum(torch.mul(grad, factor, out=product).sum(4), dim=2, out=part)
-    real, imaginary = B[:, :, :, None, :, None]
-    grad_M1 += torch.mul(grad, real, out=product).sum((0, 1))
-    grad_M1 -= rotate(torch.mul(grad, imaginary, out=product).sum((0, 1)))
