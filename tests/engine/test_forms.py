@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -302,3 +303,18 @@ def test_an_operation_trains_after_it_has_run_in_inference_mode(size: tuple[int,
     torch.testing.assert_close(y, expected.clone())
     y.square().sum().backward()
     assert all(p.grad is not None for p in op.arch_parameters())
+
+
+@pytest.mark.parametrize("form", ["spectral", "grouped", "taps", "fused"])
+def test_second_derivatives_of_a_layer_that_is_used_twice_are_right(form: str):
+    if form == "fused" and not kernels.installed():
+        pytest.skip("numba is not installed")
+    op = moved(nn.Conv1d(2, 2, 3, padding=1), (12,), plan=form)
+    x, parameters = torch.randn(2, 2, 12, dtype=torch.float64), list(op.parameters())
+
+    def gradients(layer: Callable[[torch.Tensor], torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        first = torch.autograd.grad(layer(layer(x).tanh()).square().sum(), parameters, create_graph=True)
+        return torch.autograd.grad(sum(g.square().sum() for g in first), parameters)
+
+    for g, e in zip(gradients(op), gradients(lambda x: op.evaluate(x, "staged")), strict=True):
+        assert (g - e).abs().max() <= 1e-10 * (1 + e.abs().max())
