@@ -65,8 +65,9 @@ def _vectorisable(passes: Passes, g: Tensor, tensors: Sequence[Maybe], needs: Se
 
 
 def _differentiable(passes: Passes, g: Tensor, tensors: Sequence[Maybe], needs: Sequence[bool]) -> list[Maybe]:
-    """By views, each a tensor of its own: where one of the tensors is made from another, as by a layer that is used twice, what goes
-    from the one to the other is not this function's."""
+    """By views, each a tensor of its own: where one of the tensors is made from another, as by a layer that is used twice, what
+    goes from the one to the other is not this function's.
+    """
     own = [t if t is None else t.view_as(t) for t in tensors]
     wanted = [t for t, need in zip(own, needs, strict=True) if need and t is not None]
     found = iter(torch.autograd.grad(passes.plain(own), wanted, g, create_graph=True, allow_unused=True))
