@@ -2,8 +2,8 @@
 
 paper: as published (section 4 and appendix C). laptop: the same code for few epochs, in smaller batches, meant for two cores, with
 ResNet-8 in ResNet-20's place, for as many epochs as its backbone needs to be right on 70% of held-out images. Rather more images
-than epochs: what permuted images lack shows only where a network does not learn its images by heart. LeNet's step sizes on
-permuted images were chosen on 2,000 held-out training images, with one seed; where DARTS starts and how many images LeNet sees
+than epochs: what permuted images lack shows only where a network does not learn its images by heart. Every row has as many
+candidates as the others of its network, of which held-out training images choose; where DARTS starts and how many images LeNet sees
 were changed after a look at test accuracies.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
+from xdops.reproduce.candidates import ONE, THREE, Tried
 from xdops.search import OptimizerSettings, ScheduleSettings, SearchSettings
 
 #: method -> the space over the backbone. With the order known, the backbone sees what it would if the permutation were undone: the
@@ -47,7 +48,8 @@ class Auxiliary:
 @dataclass(frozen=True)
 class Preset:
     """One backbone at one scale. train, test: how many images; None: all that there are. held_out: training images by which a row
-    chooses: its step size where nothing is searched (`steps`), the epochs of warm-up where something is (`warmups`).
+    chooses: the weights' step size where nothing is searched, the architecture's where something is (`tried`), or else, where
+    `warmups` names some, for how many epochs it stays fixed.
     """
 
     backbone: str
@@ -63,15 +65,16 @@ class Preset:
     seeds: tuple[int, ...] = (0, 1, 2)
     domain: Domain = DEFAULT_DOMAIN
     held_out: int = 0
-    steps: tuple[float, ...] = ()
+    tried: Tried = ONE
     warmups: tuple[int, ...] = ()
 
     def candidates(self, method: str, images: str) -> dict[str, "Preset"]:
         """This preset with everything that a row chooses from, by what is said of it."""
         own = self.architecture.get((method, images))
         if own is None:
-            return {f"step size {lr:g}": replace(self, lr=lr) for lr in self.steps} or {"": self}
-        tried = {f"warm-up {epochs}": replace(own, warmup=epochs) for epochs in self.warmups} or {"": own}
+            return {name: replace(self, lr=lr) for name, lr in self.tried.steps_of_weights(self.lr).items()}
+        steps = {name: replace(own, lr=lr) for name, lr in self.tried.steps_of_architecture(own.lr).items()}
+        tried = {f"warm-up {epochs}": replace(own, warmup=epochs) for epochs in self.warmups} or steps
         return {name: replace(self, architecture={**self.architecture, (method, images): a}) for name, a in tried.items()}
 
     def methods(self, images: str) -> list[str]:
@@ -143,6 +146,8 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
             batch_size=64,
             train=50_000,
             test=10_000,
+            held_out=5_000,
+            tried=THREE,
         ),
         Preset(
             "ResNet-8",
@@ -159,7 +164,7 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
             train=50_000,
             test=10_000,
             held_out=5_000,
-            steps=(0.1, 0.05),
+            tried=Tried(weights=(1.0, 0.5)),
             warmups=(0, 2),
             seeds=(0, 1),
         ),
