@@ -76,7 +76,7 @@ class Axis(Line):
 
 
 @dataclass(frozen=True)
-class Taps:
+class TapPositions:
     """Tap j of k sits at position first + j * step (mod n)."""
 
     count: int
@@ -99,7 +99,7 @@ class Taps:
         return max(0, self.span[1])
 
 
-def least_size(taps: Taps, inputs: int, outputs: int) -> int:
+def least_size(taps: TapPositions, inputs: int, outputs: int) -> int:
     """The smallest n for which reading positions modulo n changes nothing, for inputs at 0..inputs-1 and outputs at 0..outputs-1.
 
     Positions t + q must miss all inputs whenever they are negative or past the last one.
@@ -159,7 +159,7 @@ def conv_axis(
     size: int | SizeRule | None,
     wrap: bool,
     half: bool = False,
-) -> tuple[Axis, Taps]:
+) -> tuple[Axis, TapPositions]:
     """A convolution of m inputs; `wrap` is the paper's circular variant at the input's own size, whatever the mode.
 
     In the half domain nothing can wrap around as it is, so that a circular layer is one with explicit padding.
@@ -173,7 +173,7 @@ def conv_axis(
             "a larger input, a smaller kernel or more padding",
         )
     outputs = (m - 1 + growth) // stride * stride + 1
-    centred = Taps(kernel, -low, dilation)
+    centred = TapPositions(kernel, -low, dilation)
     if wrap and half:
         if max(pad) > m:
             raise XDError(f"padding {pad} around {m} points", f"at most {m}, so that it can wrap around", "boundary='exact'")
@@ -189,7 +189,7 @@ def conv_axis(
     if mode == "zeros":
         n = choose_size(least_size(centred, m, outputs), size, "this layer at every position", half)
         return Axis(n, stride=stride, growth=growth, before=centred.before, after=centred.after), centred
-    plain = Taps(kernel, 0, dilation)
+    plain = TapPositions(kernel, 0, dilation)
     n = choose_size(least_size(plain, m + low + high, outputs), size, "this layer with its explicit padding", half)
     return Axis(n, stride=stride, growth=growth, pad=pad), plain
 
@@ -205,7 +205,7 @@ def conv_transpose_axis(
     size: int | SizeRule | None,
     wrap: bool,
     half: bool = False,
-) -> tuple[Axis, Taps]:
+) -> tuple[Axis, TapPositions]:
     """A transposed convolution: y[t] = sum_j w_j X[t - j d + p] with X the inputs `stride` apart. The half domain never wraps."""
     growth = dilation * (kernel - 1) - 2 * pad + output_pad
     inputs = (m - 1) * stride + 1
@@ -216,7 +216,7 @@ def conv_transpose_axis(
             "one that gives at least one output",
             "a larger input or less padding",
         )
-    taps = Taps(kernel, pad, -dilation)
+    taps = TapPositions(kernel, pad, -dilation)
     if wrap and not half:
         least = max(inputs, outputs, kernel)
         return Axis(wrapped_size(least, size), step=stride, growth=growth), taps

@@ -10,7 +10,7 @@ from xdops.errors import XDError
 from xdops.matrices import smooth_size
 from xdops.matrices.pairs import check_floating
 from xdops.operations.architecture import ARCHITECTURE
-from xdops.operations.axes import Axis, Taps
+from xdops.operations.axes import Axis, TapPositions
 from xdops.operations.shift_invariant import ShiftInvariantOperation
 from xdops.operations.source import Source
 from xdops.operations.warmstart import (
@@ -66,7 +66,7 @@ def shift_invariant_from_conv(
     return operation.to(conv.weight.device)
 
 
-def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[ShiftWindow, Taps]:
+def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[ShiftWindow, TapPositions]:
     """Window and taps of dimension i: the last tap is the row that is kept."""
     kernel, dilation = conv.kernel_size[i], conv.dilation[i]
     reach = dilation * (kernel - 1) + 1
@@ -74,7 +74,7 @@ def _window(conv: Any, i: int, span: int, causal: bool) -> tuple[ShiftWindow, Ta
     before = size - reach if causal else (size - reach) // 2  # points of the window before the first tap
     low, high = _padding(conv, i, reach)
     window = ShiftWindow(size, before + reach - 1, conv.stride[i], (low + before, high + size - reach - before))
-    return window, Taps(kernel, -dilation * (kernel - 1), dilation)
+    return window, TapPositions(kernel, -dilation * (kernel - 1), dilation)
 
 
 def _padding(conv: Any, i: int, reach: int) -> tuple[int, int]:

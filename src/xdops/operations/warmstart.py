@@ -17,7 +17,7 @@ from xdops.engine.plan import Plan
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity, permutation
 from xdops.matrices.pairs import check_floating
-from xdops.operations.axes import Axis, SizeRule, Taps, conv_axis, conv_transpose_axis
+from xdops.operations.axes import Axis, SizeRule, TapPositions, conv_axis, conv_transpose_axis
 from xdops.operations.domains import (
     DEFAULT_DOMAIN,
     Domain,
@@ -97,7 +97,7 @@ def from_conv(
     return op.to(conv.weight.device)
 
 
-def _lookahead(conv: Any, taps: Sequence[Taps]) -> int:
+def _lookahead(conv: Any, taps: Sequence[TapPositions]) -> int:
     """How far after t the convolution's last tap reads: 0 with the left padding of a causal convolution."""
     if isinstance(conv, _TRANSPOSED) or len(taps) != 1 or conv.stride[0] != 1 or conv.padding_mode != "zeros":
         raise XDError(
@@ -116,7 +116,9 @@ def per_dimension(value: int | Sequence[int], dims: int, what: str) -> tuple[int
     return values
 
 
-def conv_geometry(conv: Any, i: int, m: int, size: int | SizeRule | None, wrap: bool, half: bool = False) -> tuple[Axis, Taps]:
+def conv_geometry(
+    conv: Any, i: int, m: int, size: int | SizeRule | None, wrap: bool, half: bool = False
+) -> tuple[Axis, TapPositions]:
     """Axis and taps of dimension i of any torch convolution."""
     kernel, stride, dilation = conv.kernel_size[i], conv.stride[i], conv.dilation[i]
     if isinstance(conv, _TRANSPOSED):
@@ -135,7 +137,7 @@ def conv_geometry(conv: Any, i: int, m: int, size: int | SizeRule | None, wrap: 
     return conv_axis(m, kernel=kernel, stride=stride, dilation=dilation, pad=pad, mode=mode, size=size, wrap=wrap, half=half)
 
 
-def dilated(taps: Taps) -> bool:
+def dilated(taps: TapPositions) -> bool:
     """Whether the taps need a permutation to reach their places."""
     return taps.count > 1 and abs(taps.step) > 1
 
@@ -156,7 +158,7 @@ def resolve_depth(depth: Depth, needs_permutation: bool) -> tuple[int, int, int]
 
 
 def convolution_matrices(
-    axes: Sequence[Axis], taps: Sequence[Taps], depth: tuple[int, int, int], dtype: torch.dtype, domain: Domain = "full"
+    axes: Sequence[Axis], taps: Sequence[TapPositions], depth: tuple[int, int, int], dtype: torch.dtype, domain: Domain = "full"
 ) -> tuple[list[KMatrix], list[KMatrix], list[KMatrix]]:
     """K, L, M of the warm start, one matrix per dimension."""
     K, L, M = [], [], []
@@ -168,7 +170,7 @@ def convolution_matrices(
     return K, L, M
 
 
-def filter_matrix(n: int, taps: Taps, depth: int, half: bool = False, radices: Sequence[int] | None = None) -> KMatrix:
+def filter_matrix(n: int, taps: TapPositions, depth: int, half: bool = False, radices: Sequence[int] | None = None) -> KMatrix:
     """L: column j is the transform of a unit tap at its position, the conjugate of M's column q_j, in digit-reversed order.
 
     For taps next to each other a shift and a reflection suffice, at depth 1; taps apart are placed by a permutation. In the half

@@ -13,10 +13,10 @@ from xdops.reproduce.table import Row
 #: Numbers of a line that are means over its seeds.
 MEANS = ("seconds_per_epoch", "epochs", "weights", "architecture", "novelty")
 
-Line = dict[str, Any]
+EarlierLine = dict[str, Any]
 
 
-def earlier_line(earlier: Line, row: Mapping[str, Any]) -> Line | None:
+def earlier_line(earlier: EarlierLine, row: Mapping[str, Any]) -> EarlierLine | None:
     """The line of the earlier results with the row's method, setting, metric and settings, if it has a seed.
 
     Settings are those that the earlier line has: later versions know more of them. A row that has chosen among candidates is the
@@ -26,14 +26,14 @@ def earlier_line(earlier: Line, row: Mapping[str, Any]) -> Line | None:
     return next((line for line in lines if _same_settings(line, row["settings"])), None)
 
 
-def line_of(earlier: Line | None, row: Row) -> Line | None:
+def line_of(earlier: EarlierLine | None, row: Row) -> EarlierLine | None:
     """The same for a row of the table, by the table's own metric."""
     if earlier is None or not row.seeds:
         return None
     return earlier_line(earlier, {**vars(row), "metric": earlier["metric"]})
 
 
-def keep(collected: Line, earlier: Line) -> None:
+def keep(collected: EarlierLine, earlier: EarlierLine) -> None:
     """Put earlier lines in the place of those without a run here, and together with the others. Of a seed the newer run counts."""
     where = {"machines": earlier["machines"]} if len(earlier["machines"]) == 1 else {}  # of rows that do not tell it themselves
     for i, line in enumerate(collected["rows"]):
@@ -42,12 +42,12 @@ def keep(collected: Line, earlier: Line) -> None:
             continue
         shown = {name: line[name] for name in ("paper", "paper_hours", "planned")}
         made = line["seeds"] or line["diverged"]
-        kept: Line = together(where | old, line) if made else where | old | shown
+        kept: EarlierLine = together(where | old, line) if made else where | old | shown
         collected["rows"][i] = kept
         collected["machines"] = distinct(collected["machines"] + kept.get("machines", earlier["machines"]))
 
 
-def together(old: Line, new: Line) -> Line:
+def together(old: EarlierLine, new: EarlierLine) -> EarlierLine:
     """One line with the seeds of both. Of a seed that both have the new one counts."""
     if any(len(line["values"]) != len(line["seeds"]) for line in (old, new)):  # a metric that some runs do not have
         return new
@@ -96,7 +96,7 @@ def _mean_curve(old: Any, new: Any, mean: Any) -> Any:
     return {"epoch": new["epoch"], "value": [mean(a, b) for a, b in zip(old["value"], new["value"], strict=True)]}
 
 
-def distinct(machines: Sequence[Line]) -> list[Line]:
+def distinct(machines: Sequence[EarlierLine]) -> list[EarlierLine]:
     return [m for i, m in enumerate(machines) if m not in machines[:i]]
 
 
@@ -104,7 +104,7 @@ def _name(line: Mapping[str, Any]) -> str:
     return json.dumps([line["method"], dict(line["setting"]), line["metric"]])
 
 
-def _same_settings(old: Line, settings: Mapping[str, Any]) -> bool:
+def _same_settings(old: EarlierLine, settings: Mapping[str, Any]) -> bool:
     if "candidates" not in settings:
         return _within(old["settings"], settings)
     candidates = settings["candidates"]

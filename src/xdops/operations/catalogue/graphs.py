@@ -5,7 +5,7 @@ from torch import Tensor
 
 from xdops.errors import XDError
 from xdops.matrices import smooth_size, sparse
-from xdops.operations.axes import Axis, Taps
+from xdops.operations.axes import Axis, TapPositions
 from xdops.operations.catalogue.parts import in_dtype, initial_weight, plain_b_and_C
 from xdops.operations.operation import XDOperation
 from xdops.operations.warmstart import convolution_matrices
@@ -30,7 +30,7 @@ def propagation(in_channels: int, out_channels: int, G: Tensor, dtype: torch.dty
     padded[:nodes, :nodes] = G
     weight = initial_weight(in_channels, out_channels, (1,), dtype)
     axes = [Axis(n)]
-    K, L, M = convolution_matrices(axes, [Taps(1, 0, 1)], (1, 1, 1), torch.float64)
+    K, L, M = convolution_matrices(axes, [TapPositions(1, 0, 1)], (1, 1, 1), torch.float64)
     M = [M[0] @ sparse(padded, dtype=torch.float64)]
     K, L, M = (in_dtype(matrices, weight.dtype) for matrices in (K, L, M))
     return XDOperation(axes, weight, K, L, M, *plain_b_and_C(axes, out_channels, in_channels, weight.dtype))

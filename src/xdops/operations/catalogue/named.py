@@ -13,7 +13,7 @@ from xdops.arguments import checked
 from xdops.errors import XDError
 from xdops.matrices import KMatrix, Kronecker, identity, smooth_size
 from xdops.matrices.pairs import to_pairs
-from xdops.operations.axes import Axis, Taps, choose_size
+from xdops.operations.axes import Axis, TapPositions, choose_size
 from xdops.operations.catalogue.graphs import checked_graph, propagation
 from xdops.operations.catalogue.parts import (
     Sizes,
@@ -261,7 +261,7 @@ def transposed_convolution(
         spacing = d * (k - 1) + 1
         n = choose_size(m * spacing, None, "the spaced inputs")
         axes.append(Axis(n, growth=m * spacing - m))
-        taps.append(Taps(k, 0, -d))
+        taps.append(TapPositions(k, 0, -d))
         M.append(fourier_in(n) @ spread(m, spacing, n))
     weight = initial_weight(out_channels, in_channels, kernel, dtype)  # (c_in, c_out, k...)
     K, L, _ = convolution_matrices(axes, taps, (1, 3, 1), weight.dtype)

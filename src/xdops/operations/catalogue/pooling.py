@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from xdops.errors import XDError
-from xdops.operations.axes import Axis, Taps, conv_axis
+from xdops.operations.axes import Axis, TapPositions, conv_axis
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class PoolAxis(Axis):
 
 def pool_axis(
     m: int, k: int, stride: int, dilation: int, pad: int, ceil_mode: bool, count_include_pad: bool, half: bool = False
-) -> tuple[PoolAxis, Taps]:
+) -> tuple[PoolAxis, TapPositions]:
     """The convolution's own axis; `ceil_mode` keeps a last window that starts inside but ends outside."""
     window = dilation * (k - 1) + 1
     if 2 * pad > window:

@@ -11,7 +11,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity
 from xdops.matrices.pairs import to_pairs
 from xdops.measuring.tables import html_table, table
-from xdops.operations.axes import Axis, Taps
+from xdops.operations.axes import Axis, TapPositions
 from xdops.operations.catalogue.fourier import WholeAxis, count_matrix
 from xdops.operations.catalogue.parts import in_dtype, mode_matrix, outer
 from xdops.operations.distances.measure import Distance, distance, shown
@@ -94,12 +94,12 @@ def _grid(op: XDOperation) -> list[tuple[int, bool, tuple[int, ...]]]:
     return [(matrix.n, matrix.shape[0] < matrix.n, matrix.radices) for matrix in op.matrix("M").matrices]
 
 
-def _taps(op: XDOperation, axis: Axis, k: int, d: int) -> Taps:
+def _taps(op: XDOperation, axis: Axis, k: int, d: int) -> TapPositions:
     """k taps, d apart, centred as a layer with this many outputs would have them."""
     reach = d * (k - 1)
     if op.transposed_weight:
-        return Taps(k, (reach - axis.growth) // 2, -d)
-    return Taps(k, axis.pad[0] - (axis.growth + reach) // 2, d)
+        return TapPositions(k, (reach - axis.growth) // 2, -d)
+    return TapPositions(k, axis.pad[0] - (axis.growth + reach) // 2, d)
 
 
 def _convolution(op: XDOperation, kernel: Sequence[int], d: int, gates: Tensor) -> XDOperation:
