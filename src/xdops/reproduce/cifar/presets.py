@@ -141,7 +141,6 @@ PRESETS: dict[str, tuple[Preset, ...]] = {
                 ("DARTS", PERMUTED): Architecture(1e-1, warmup=1, perturb=0.1),
                 ("XD", NORMAL): Architecture(2e-4),
                 ("XD", PERMUTED): Architecture(2e-3),
-                (AUXILIARY, PERMUTED): Architecture(3e-3),
             },
             batch_size=64,
             train=50_000,

@@ -18,6 +18,7 @@ from xdops.experiments.recipes import DIGITS
 from xdops.operations.domains import Domain
 from xdops.pde.burgers import BurgersSettings
 from xdops.pde.darcy import DarcySettings
+from xdops.reproduce.candidates import ONE
 from xdops.reproduce.cifar import networks as cifar_networks
 from xdops.reproduce.cifar.presets import PERMUTED, PRESETS
 from xdops.reproduce.cifar.problem import hold_out, load_images, permutation_of
@@ -36,7 +37,7 @@ DARCY_21 = dataclasses.replace(
 )
 #: Of the 10,000 images of the subset.
 IMAGES_HELD_OUT = 2_000
-LENET = dataclasses.replace(PRESETS["laptop"][0], epochs=5, train=10_000, test=2_000)
+LENET = dataclasses.replace(PRESETS["laptop"][0], epochs=5, train=10_000, test=2_000, held_out=0, tried=ONE)
 
 
 def error(prediction: Tensor, target: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ TABLES: dict[str, str] = {
     "novelty-control": "xdops.reproduce.tables.lenet:CONTROL",
     "burgers": "xdops.reproduce.tables.pde:BURGERS_TABLE",
     "darcy": "xdops.reproduce.tables.pde:DARCY_TABLE",
+    "darcy-steps": "xdops.reproduce.tables.darcy_steps:TABLE",
     "navier-stokes": "xdops.reproduce.tables.pde:NAVIER_STOKES_TABLE",
     "protein": "xdops.reproduce.tables.protein:TABLE",
     "music": "xdops.reproduce.tables.sequences:MUSIC",
