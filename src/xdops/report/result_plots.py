@@ -20,6 +20,9 @@ from xdops.reproduce.collect import matches
 PLAIN = (COLOURS["backbone"], "#047857", "#be123c", "#854d0e")
 SEARCHED = (COLOURS["xd"], OTHER, "#0891b2", "#c026d3")
 
+#: How far apart, of an axis, numbers have to be to be told apart.
+LABEL = 0.08
+
 
 def method_colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour per method, by what it is and in order of appearance."""
@@ -90,7 +93,9 @@ def line_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[ResultLine], co
     if spec["log_x"] and numeric:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks([place[x] for x in ticks], [f"{x:g}" if numeric else literal(x) for x in ticks])
+    words = [f"{x:g}" if numeric else literal(x) for x in ticks]
+    shown = _apart([place[x] for x in ticks], spec["log_x"]) if numeric else [True for _ in ticks]
+    axes.set_xticks([place[x] for x in ticks], [word if one else "" for word, one in zip(words, shown, strict=True)])
     if spec["log_y"]:
         _log_y(axes)
     else:
@@ -103,6 +108,16 @@ def line_panel(axes: Axes, spec: dict[str, Any], lines: Sequence[ResultLine], co
         style = {"linestyle": "--", "marker": "o", "markerfacecolor": "white", "markersize": 5, "linewidth": 1.1}
         handles.append(Line2D([], [], color=INK, label="the paper's", **style))  # type: ignore[arg-type]
     _legend(axes, handles)
+
+
+def _apart(places: Sequence[float], logarithmic: bool) -> list[bool]:
+    """Which ticks, in order, have room for a number: those far enough from the last one that has."""
+    at = [math.log(x) if logarithmic else x for x in places]
+    room, last, shown = LABEL * (at[-1] - at[0]), -math.inf, []
+    for x in at:
+        shown.append(x - last >= room)
+        last = x if shown[-1] else last
+    return shown
 
 
 def _beside(places: Sequence[float], methods: int, logarithmic: bool) -> Callable[[float, int], float]:
