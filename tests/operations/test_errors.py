@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from xdops import XDError, XDOperation
+from xdops import XDConfig, XDError, XDOperation
 from xdops.matrices import (
     Butterfly,
     KMatrix,
@@ -22,6 +22,7 @@ from xdops.matrices import (
 from xdops.operations import Axis
 
 OP = XDOperation.from_conv(nn.Conv2d(3, 4, 3, padding=1), (12, 10))
+POINT = nn.Conv1d(1, 1, 1)
 LINE = XDOperation.from_conv(nn.Conv1d(3, 4, 3), 12)
 
 
@@ -34,6 +35,12 @@ def operation(**changes):
     return XDOperation(**{**parts, **changes})
 
 
+def planned(plan):
+    op = XDOperation.from_conv(nn.Conv1d(1, 1, 1), 4)
+    op.plan = plan
+    return op(torch.zeros(1, 1, 4))
+
+
 MISTAKES = {
     "too few dimensions": (lambda: OP(image(3, 12, 10)), r"shape \(3, 12, 10\).*4 dimensions"),
     "too many dimensions": (lambda: LINE(image(1, 3, 12, 1)), "3 dimensions"),
@@ -43,6 +50,22 @@ MISTAKES = {
     "an integer input": (lambda: OP(image(1, 3, 12, 10, dtype=torch.long)), "int64.*floating-point"),
     "an integer vector": (lambda: identity(4).apply(torch.arange(4)), "int64.*floating-point"),
     "a depth of zero for a layer": (lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 1), 4, depth=0), "depth 0.*three positive"),
+    "a parameter that there is not": (lambda: XDOperation.from_conv(POINT, 4, trained=("Q",)), r"\['Q'\].*K, L, M, b, C"),
+    "a plan that there is not": (lambda: XDOperation.from_conv(POINT, 4, plan="nope"), "plan 'nope'.*'auto' or one of"),
+    "plans": (lambda: planned(["fused"]), r"plan \['fused'\].*'auto' or one of"),
+    "complex filters of a convolution": (
+        lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3, dtype=torch.complex64), 5), "complex64.*a real one"
+    ),
+    "a layer without a weight yet": (lambda: XDOperation.from_conv(nn.LazyConv1d(1, 3), 5), "Conv1d that has not seen an input"),
+    "an input size too small for reflections": (
+        lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 9, padding=4, padding_mode="reflect"), 4), "length 4.*at least 5"
+    ),
+    "the past, going round": (
+        lambda: XDOperation.from_conv(nn.Conv1d(1, 1, 3, padding=2), 9, causal=True, boundary="wrap"), "causal=True with boundary"
+    ),
+    "a size in words": (lambda: LINE.merged("large"), "input_size='large'"),
+    "the last of a picture": (lambda: OP.last(image(1, 3, 12, 10)), "in 2 dimensions; expected one dimension"),
+    "a depth of zero for a network": (lambda: XDConfig(depth=0), "depth 0.*three positive"),
     "integer butterfly values": (lambda: Butterfly(torch.zeros(8, 2, dtype=torch.long), (2, 2), True), "int64.*floating-point"),
     "an integer dtype": (lambda: identity(4, dtype=torch.int32), "int32"),
     "a vector longer than the matrix": (lambda: identity(4).apply(torch.zeros(5)), "length 5.*at most 4"),

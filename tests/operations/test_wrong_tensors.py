@@ -108,3 +108,20 @@ def test_inputs_that_are_too_short_to_be_padded_are_refused(mode: str, padding: 
     torch.testing.assert_close(op(enough), conv(enough), rtol=1e-5, atol=1e-5)
     with pytest.raises(XDError, match=f"an input of length {least - 1}; expected at least {least}, to be padded by"):
         op(enough[..., 1:])
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("part", ["K", "L", "M"])
+@pytest.mark.parametrize("plan", ["auto", "definition"])
+def test_an_architecture_that_is_elsewhere_in_part_is_refused(name: str, part: str, plan: str) -> None:
+    """As `to_empty` or a load of some parameters leaves it: kernels would read where nothing is."""
+    make, size = MADE[name]
+    op = make()
+    if name != "shift-invariant":
+        op.plan = plan
+    getattr(op, part).to("meta")
+    for call in (lambda: op(torch.randn(size)), op.merged):
+        with pytest.raises(
+            XDError, match=r"part, on meta; expected all of it on one device|where the operation is, without values"
+        ):
+            call()

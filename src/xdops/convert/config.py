@@ -11,7 +11,7 @@ from xdops.errors import XDError
 from xdops.operations import ARCHITECTURE
 from xdops.operations.axes import SizeRule
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
-from xdops.operations.warmstart import Depth, Presence
+from xdops.operations.warmstart import Depth, Presence, resolve_depth
 
 #: A window of more points takes minutes to be made, and one of a thousand times as many all memory.
 LARGEST_SPAN = 1 << 20
@@ -61,6 +61,8 @@ class XDConfig:
             dataclasses.replace(self, overrides={}, **changes)  # refuses bad values now
         if unknown := set(self.trained) - set(ARCHITECTURE):
             raise XDError(f"trained={sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", 'trained=("K", "L", "M")')
+        if self.depth is not None:
+            resolve_depth(self.depth, needs_permutation=False)
         if not 0 <= self.perturb < float("inf"):
             raise XDError(f"perturb={self.perturb}", "zero or a positive number", "perturb=0.01")
         if self.span < 1:

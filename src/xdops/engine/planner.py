@@ -15,8 +15,15 @@ from xdops.engine.workload import Workload
 from xdops.errors import XDError
 
 
+def check_plan(plan: object) -> None:
+    """Refuse what is neither a plan nor the name of one."""
+    if not isinstance(plan, Plan) and not (isinstance(plan, str) and (plan == "auto" or plan in FORMS)):
+        raise XDError(f"plan {plan!r}", f"'auto' or one of {', '.join(FORMS)}", "plan='auto'")
+
+
 def make_plan(work: Workload, name: str = "auto") -> Plan:
     """The plan called `name`, or the cheapest."""
+    check_plan(name)
     return _make_plan(work, name, rates(), kernels.installed())
 
 
@@ -24,8 +31,6 @@ def make_plan(work: Workload, name: str = "auto") -> Plan:
 def _make_plan(work: Workload, name: str, with_rates: Rates, with_kernels: bool) -> Plan:
     """The forms ask for themselves whether there are kernels; `with_kernels` is here so that plans are kept for either answer."""
     if name != "auto":
-        if name not in FORMS:
-            raise XDError(f"plan {name!r}", f"'auto' or one of {', '.join(FORMS)}", "plan='auto'")
         plan = FORMS[name].plan(work, with_rates)
         if plan is None:
             raise XDError(f"plan {name!r}", f"one of {', '.join(possible_plans(work))} for this operation and input", "plan='auto'")

@@ -75,6 +75,7 @@ class BaseOperation(FixedGeometry):
         trained: Iterable[str],
         source: Source | None,
     ) -> None:
+        check_names(trained := list(trained), 'trained=("K", "M")')
         present = {name for name, part in zip(ARCHITECTURE, (K, L, M, b, C), strict=True) if part is not None}
         self.trained = frozenset(trained) & present
         for name, matrices in (("K", K), ("L", L), ("M", M)):
@@ -120,10 +121,13 @@ class BaseOperation(FixedGeometry):
     def _weight_shape(self) -> tuple[int, ...]:
         return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
 
-    def _check_shapes(self, weight: Tensor, bias: Tensor | None) -> None:
-        """Refuse filters, bias, b and C of other shapes than the operation was made for, whoever put them there: kernels see memory
-        as it lies. K, L and M check their own."""
+    def _check_tensors(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Refuse filters, bias, b and C of other shapes than the operation was made for, and an architecture that is elsewhere than
+        the filters, whoever put them there: kernels see memory as it lies. K, L and M check their own shapes."""
         b, C = read(self, "b"), read(self, "C")
+        for t in (*self._values(), b, C):
+            if t is not None and t.device != weight.device:
+                _refuse_place(weight.device, t.device)
         _check_shape("weight", weight, self._weight_shape())
         if bias is not None:
             _check_shape("bias", bias, (self.out_channels,))
@@ -200,13 +204,7 @@ class BaseOperation(FixedGeometry):
         return self._train(names, True)
 
     def _train(self, names: Sequence[str], trained: bool) -> Self:
-        unknown = set(names) - set(ARCHITECTURE)
-        if unknown:
-            raise XDError(
-                f"architecture parameters {sorted(unknown)}",
-                f"some of {', '.join(ARCHITECTURE)}",
-                "op.freeze('K', 'b')",
-            )
+        check_names(names, "op.freeze('K', 'b')")
         chosen = set(names or ARCHITECTURE)
         for name, parameter in self.architecture():
             if name.split(".")[0] in chosen:
@@ -228,6 +226,21 @@ class BaseOperation(FixedGeometry):
 
     def _said_of_training(self) -> str:
         return f"trained={''.join(n for n in ARCHITECTURE if n in self.trained) or 'nothing'}"
+
+
+def check_names(names: Sequence[str], example: str) -> None:
+    """Refuse what is no architecture parameter."""
+    if unknown := set(names) - set(ARCHITECTURE):
+        raise XDError(f"architecture parameters {sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", example)
+
+
+def _refuse_place(weight: torch.device, architecture: torch.device) -> None:
+    empty = "meta" in (weight.type, architecture.type)
+    raise XDError(
+        f"an operation whose weight is on {weight} and whose architecture, in part, on {architecture}",
+        "all of it on one device" + (", with values" if empty else ""),
+        "model.to_empty(device='cpu'), then load all of its state" if empty else f"model.to({str(weight)!r})",
+    )
 
 
 def _check_shape(name: str, given: Tensor, expected: tuple[int, ...]) -> None:

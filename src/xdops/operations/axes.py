@@ -65,7 +65,7 @@ class Axis(Line):
             raise XDError(
                 f"an input of length {m} in spatial dimension {dim}, with {self.out(m)} outputs at stride {self.stride}",
                 f"outputs within the operation's {self.size} rows",
-                f"size={(self.out(m) - 1) * self.stride + 1} or more",
+                f"a larger operation: from_conv(conv, input_size={m}, size={(self.out(m) - 1) * self.stride + 1}), or more",
             )
         if not self._fits(m):
             raise XDError(

@@ -109,7 +109,7 @@ def _check(shape: Sequence[int], dtype: torch.dtype, channels: int, axes: Sequen
         raise XDError(
             f"an input with {several(shape[1], 'channel')}, shape {tuple(shape)}",
             several(channels, "channel"),
-            "channels come second",
+            f"x of shape (batch, {channels}, ...): channels come second",
         )
     for dim, (m, axis) in enumerate(zip(shape[2:], axes, strict=True)):
         axis.check(m, dim)

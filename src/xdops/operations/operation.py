@@ -15,6 +15,7 @@ from xdops.engine.evaluate import evaluate, plan_of
 from xdops.engine.evaluation import Evaluation, Operands
 from xdops.engine.operator import evaluate_traced
 from xdops.engine.plan import Plan
+from xdops.engine.planner import check_plan
 from xdops.engine.tracing import is_traced
 from xdops.engine.workload import Workload
 from xdops.errors import XDError
@@ -82,6 +83,7 @@ class XDOperation(BaseOperation):
         self._check(K, L, M, b, C)
         # Numbers, not buffers: moving averages of a network's buffers would round them down.
         self.columns = tuple(tuple(int(c) for c in columns) for columns in weight_columns)
+        check_plan(plan)
         self.causal, self.plan = causal, plan
         if causal is not None and dims != 1:
             raise XDError(f"causal in {dims} dimensions", "causal in one dimension", "causal=None")
@@ -198,6 +200,8 @@ class XDOperation(BaseOperation):
 
     def last(self, input: Tensor) -> Tensor:
         """forward(input)[..., m - 1 : m] for inputs of m steps in one dimension, without the outputs before it."""
+        if len(self.axes) != 1:
+            raise XDError(f"the last output of an operation in {len(self.axes)} dimensions", "one dimension", "op(x)[..., -1]")
         (axis,), m = self.axes, input.shape[-1]
         if (axis.step, axis.stride) != (1, 1) or axis.out(m) < m or self._is_source():
             return self.forward(input)[..., m - 1 : m]
@@ -212,7 +216,7 @@ class XDOperation(BaseOperation):
         else:
             check_shape(tuple(input.shape), input.dtype, self.in_channels, axes, self.padding_mode)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
-        self._check_shapes(weight, bias)
+        self._check_tensors(weight, bias)
         check_device(input, weight)
         check_dtype(input, weight.dtype)
         if not traced and self.plan in ("auto", "source") and self._is_source():
@@ -243,6 +247,7 @@ class XDOperation(BaseOperation):
         check_shape(tuple(x.shape), x.dtype, self.in_channels, self.axes, self.padding_mode)
         return plan_of(Evaluation(self.description(), self.operands(), x, x.dtype), source=self._is_source())
 
+    @checked
     def merged(self, input_size: int | Sequence[int] | None = None) -> nn.Module:
         """A plain module that computes the same, with everything fixed that does not depend on the input.
 
@@ -253,7 +258,7 @@ class XDOperation(BaseOperation):
         """
         size = (input_size,) * len(self.axes) if isinstance(input_size, int) else input_size
         with self.settled(), torch.inference_mode(False):  # what is made now may meet autograd later
-            self._check_shapes(self.weight, self.bias)
+            self._check_tensors(self.weight, self.bias)
             return self._looking_like_this(merged(self, size))
 
     @checked

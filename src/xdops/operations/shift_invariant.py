@@ -114,7 +114,7 @@ class ShiftInvariantOperation(BaseOperation):
             return as_node(self, input)
         self._check(input)
         weight, bias = read(self, "weight"), read(self, "bias")  # once: they may be computed
-        self._check_shapes(weight, bias)
+        self._check_tensors(weight, bias)
         description, operands = self.description(), self.operands(weight)
         if is_compiled():
             device = input.device.type
@@ -149,7 +149,8 @@ class ShiftInvariantOperation(BaseOperation):
             )
         if x.shape[1] != self.in_channels:
             given = f"an input with {several(x.shape[1], 'channel')}, shape {tuple(x.shape)}"
-            raise XDError(given, several(self.in_channels, "channel"), "channels come second")
+            second = f"x of shape (batch, {self.in_channels}, ...): channels come second"
+            raise XDError(given, several(self.in_channels, "channel"), second)
         most = {"circular": 0, "reflect": 1}.get(self.padding_mode)
         for m, window in zip(x.shape[2:], self.windows, strict=True):
             if most is not None and max(window.pad) > m - most:
@@ -172,7 +173,7 @@ class ShiftInvariantOperation(BaseOperation):
 
     def _convolution(self) -> nn.Module:
         operands, bias, dims = self.operands(), read(self, "bias"), len(self.windows)
-        self._check_shapes(operands.weight, bias)
+        self._check_tensors(operands.weight, bias)
         filters = long_filters(self.description(), operands).to(operands.weight.dtype)
         even = all(low == high for low, high in (w.pad for w in self.windows))
         conv = _LAYERS[dims](

@@ -18,6 +18,7 @@ from xdops.errors import XDError
 from xdops.matrices import KMatrix, identity, permutation
 from xdops.matrices.pairs import check_floating
 from xdops.operations.axes import Axis, SizeRule, TapPositions, conv_axis, conv_transpose_axis
+from xdops.operations.definition import check_padding
 from xdops.operations.domains import (
     DEFAULT_DOMAIN,
     Domain,
@@ -63,12 +64,21 @@ def from_conv(
     boundary "wrap" is the paper's cheaper variant, circular at the input's own size whatever the padding; in the half domain the
     last dimension is made circular by explicit padding, and transposed convolutions stay exact there.
     causal: for a 1d convolution with stride 1 and zeros for padding, no output will ever see an input later than the last one
-    that the convolution lets it see: with left padding (k - 1) dilation, output t sees inputs up to t.
+    that the convolution lets it see: with left padding (k - 1) dilation, output t sees inputs up to t. Inputs have to be finite for
+    that: what comes later is multiplied by zero, which makes nothing of a number, but NaN of NaN and of infinity.
     Smaller inputs work as well, unless padding is circular and there is no room for it, which is an error.
     """
     if not isinstance(conv, (*_CONVS, *_TRANSPOSED)):
         raise XDError(f"a {type(conv).__name__}", "a Conv1d/2d/3d or ConvTranspose1d/2d/3d", "xdops.named for other operations")
+    if isinstance(conv.weight, nn.parameter.UninitializedParameter):
+        raise XDError(
+            f"a {type(conv).__name__} that has not seen an input", "a layer with a weight", "call the model on an example first"
+        )
     check_floating(conv.weight.dtype, "a weight")
+    if conv.weight.dtype.is_complex:
+        raise XDError(f"a convolution of {conv.weight.dtype}", "a real one", "two layers, of the real and of the imaginary parts")
+    if causal and boundary == "wrap":
+        raise XDError('causal=True with boundary="wrap"', "the boundary of the layer itself", 'boundary="exact"')
     dims = len(conv.kernel_size)
     sizes_in = per_dimension(input_size, dims, "input_size")
     sizes: Sequence[int | SizeRule | None] = (size,) * dims if size is None or isinstance(size, int | str) else tuple(size)
@@ -77,6 +87,8 @@ def from_conv(
     half, wrap = halved(domain, dims), boundary == "wrap"
     placed = [conv_geometry(conv, i, sizes_in[i], sizes[i], wrap, half[i]) for i in range(dims)]
     axes, taps = [axis for axis, _ in placed], [t for _, t in placed]
+    for m, axis in zip(sizes_in, axes, strict=True):
+        check_padding(m, axis.padding(m), "circular" if wrap else conv.padding_mode)
     depths = resolve_depth(depth, any(dilated(t) for t in taps))
     op = XDOperation(
         axes,
