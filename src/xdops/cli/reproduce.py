@@ -82,6 +82,10 @@ class Reproduce:
     def run(self) -> int:
         console = terminal.console()
         if self.list:
+            if not self.results.is_dir():
+                console.print(
+                    f"There is no folder {self.results} here: what follows does not know what has been run.", soft_wrap=True
+                )
             console.print(state_table(read_results(self.results)))
             return 0
         if self.render:

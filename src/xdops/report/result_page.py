@@ -26,6 +26,7 @@ from xdops.report.rows import (
 )
 from xdops.report.settings_list import settings_list
 from xdops.reproduce.reproduction import duration
+from xdops.reproduce.tables import TABLES, find_table
 from xdops.storage.documents import understood
 from xdops.storage.files import check_target, make_folder, write_file
 
@@ -35,6 +36,12 @@ INTRODUCTION = """# Results
 The paper's tables and figures, run here, beside the paper's own numbers. Each section names the command that made it; `xdops
 reproduce --render` writes this page from the files in `results/`, which also hold every seed's value and all settings.
 """
+
+
+def note_of(table: Results) -> str:
+    """What the table says of itself today, as its rows are the same; of a table that is no longer there, what it said."""
+    known = table["table"] in TABLES and find_table(table["table"]).notes.get(table["scale"])
+    return str(known or table["note"])
 
 
 def write_page(results: Path, docs: Path) -> Path:
@@ -79,7 +86,7 @@ def section(table: Results, picture: str | None, more: Sequence[str] = ()) -> st
     parts = [
         f"## {plain(table['title'])}, {table['scale']} scale\n",
         f"In the paper: {plain(table['where'])}.\n",
-        plain(table["note"]) + "\n" if table["note"] else "",
+        plain(note) + "\n" if (note := note_of(table)) else "",
         code_block(table["command"]),
         f"![{plain(table['title'])}]({picture})\n" if picture else "",
         figures_table(table),
@@ -176,7 +183,11 @@ def details_table(table: Results) -> str:
     if not lines:
         return ""
     where = f"on the machine{'s' if mixed else ''} named below{', the paper on a V100' if theirs else ''}"
-    said = f"Hours of one run, and time for all seeds together, {where}. Weights and architecture are numbers of parameters."
+    said = (
+        f"Hours of one run, and time for all seeds together, {where}, of which many did other work at the same time: compare times "
+        "of different rows with care. Runs of candidates that were not chosen are not counted. Weights and architecture are "
+        "numbers of parameters."
+    )
     return f"{markdown(heads, lines)}\n{said}\n"
 
 
