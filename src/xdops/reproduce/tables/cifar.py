@@ -177,7 +177,10 @@ closer together. The table `lenet` has the auxiliary loss of the paper's footnot
 MEANING = """
 `backbone, order known` sees the images of the permuted task with the permutation undone and no augmentation: what un-permuting
 alone can give. All accuracies are those after the last epoch; no epoch is selected. The data are the official archives, see
-`xdops.data.cifar`.
+`xdops.data.cifar`. The pictures show XD's first layer after training on permuted images: |Q|, what M does before its Fourier
+transform, beside the permutation that undoes the images'; then the layer as a matrix, beside that of putting rows or columns in
+order and convolving. "In place" are rows of Q that are largest where they should be: where there are no more than at the start, the
+layer has gained without finding the permutation.
 """
 OF_FOOTNOTE = """`XD + auxiliary loss` is one way to read the paper's footnote, and knows more than the network: M of the first
 layer is pulled to the permutations that put rows and columns next to those that they resemble most

@@ -88,7 +88,8 @@ def control_rows(context: Context) -> list[Row]:
 
 MEANING = f"""`{AUXILIARY}` pulls M to an order that is found outside of the network, from how alike rows and columns are;
 `{ENTROPY}` knows nothing but the matrix: the entropy of the rows and columns of |Q|^2, with a weight that rises through training
-(`xdops.reproduce.cifar.entropy_penalty`). Compare them seed by seed: a seed draws the permutation. `{ROUNDED}`: every mixture of
+(`xdops.reproduce.cifar.entropy_penalty`). Compare them seed by seed (the values are in
+`results/lenet-laptop.json`): a seed draws the permutation. `{ROUNDED}`: every mixture of
 DARTS replaced by its strongest operation, the weights as they are, or trained again from their start. `{SHARED}`: images as they
 are, with the architecture's step size of the permuted ones. Accuracies on the test images after the last epoch."""
 SMALLER = """ 9,000 training images and 8 epochs in batches of 64; nothing is tuned here: step sizes of the architecture are twice
