@@ -171,14 +171,14 @@ def details_table(table: Results) -> str:
             against_paper(line, table["percent"]),
             seeds(line),
             f"{line['seconds_per_epoch']:.2f}" if "seconds_per_epoch" in line else "–",
-            hours(line["seconds"] / 3600 / (len(line["seeds"]) + len(line["diverged"]))),
+            hours(line["seconds"] / 3600 / (len(line["seeds"]) + len(line["diverged"]))) if line["seeds"] else "not run here",
             *([hours(line.get("paper_hours"))] if theirs else []),
-            duration(line["seconds"]),
+            duration(line["seconds"]) if line["seeds"] else "–",
             *(f"{line[name]:,}" if name in line else "–" for name in ("weights", "architecture")),
-            *([machine_of(line, table)] if mixed else []),
+            *([machine_of(line, table) if line["seeds"] else "–"] if mixed else []),
         ]
         for line in table["rows"]
-        if line["seeds"]
+        if line["seeds"] or (theirs and line.get("paper_hours"))
     ]
     if not lines:
         return ""
