@@ -9,6 +9,7 @@ from typing import Any, Literal
 from xdops.arguments import check_fields
 from xdops.errors import XDError
 from xdops.operations import ARCHITECTURE
+from xdops.operations.architecture import check_names
 from xdops.operations.axes import SizeRule
 from xdops.operations.domains import DEFAULT_DOMAIN, Domain
 from xdops.operations.warmstart import Depth, Presence, resolve_depth
@@ -59,8 +60,7 @@ class XDConfig:
                     'overrides={"layer1.*": {"depth": 3}}',
                 )
             dataclasses.replace(self, overrides={}, **changes)  # refuses bad values now
-        if unknown := set(self.trained) - set(ARCHITECTURE):
-            raise XDError(f"trained={sorted(unknown)}", f"some of {', '.join(ARCHITECTURE)}", 'trained=("K", "L", "M")')
+        check_names(self.trained, 'trained=("K", "L", "M")')
         if self.depth is not None:
             resolve_depth(self.depth, needs_permutation=False)
         if not 0 <= self.perturb < float("inf"):
